@@ -168,6 +168,12 @@ type QueueStatus struct {
 	// had messages before the operator first read it, none has waited for longer. Absent while the queue is empty.
 	// +optional
 	NonEmptySince *metav1.Time `json:"nonEmptySince,omitempty"`
+
+	// oldestMessageTime is since when the oldest outstanding message is outstanding, at most a few seconds ago: when the entry
+	// of a stream was added, or when the member of a sorted set with the window Due became due. Absent for other queues,
+	// while the queue is empty, and if Redis does not say.
+	// +optional
+	OldestMessageTime *metav1.Time `json:"oldestMessageTime,omitempty"`
 }
 
 // AllQueues are the queues of the spec with their defaults: those of queues, or the list that queueName names. The CRD

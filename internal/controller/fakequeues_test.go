@@ -6,6 +6,7 @@ package controller
 import (
 	"context"
 	"sync"
+	"time"
 
 	"miracle.dev/scaledjob-operator/internal/queue"
 )
@@ -57,4 +58,9 @@ func (f *fakeQueues) Observe(ctx context.Context, source queue.Source) ([]queue.
 		counts = append(counts, f.counts[each.Key])
 	}
 	return counts, nil
+}
+
+// Oldest knows of no message since when it is outstanding.
+func (f *fakeQueues) Oldest(_ context.Context, source queue.Source, _ []queue.Count) []time.Time {
+	return make([]time.Time, len(source.Queues))
 }

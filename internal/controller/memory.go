@@ -37,6 +37,9 @@ type memory struct {
 	suspended bool
 	// waitingSince is since when messages have waited, or have been in progress without any Job; zero if none have.
 	waitingSince time.Time
+	// oldest is since when the oldest message of each queue is outstanding, and oldestAsked is when Redis was asked for that.
+	oldest      []time.Time
+	oldestAsked time.Time
 	// readiness records which Jobs have, and have had, a ready Pod.
 	readiness jobs.Readiness
 	// templateHash is the hash of the template at the last reconcile; empty before the first.

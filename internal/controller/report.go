@@ -24,6 +24,7 @@ func (r *Reconciler) report(
 	ctx context.Context, t *target, seen observation, plan plan, created created, checked checked, deleted deleted,
 ) (statusWait time.Duration) {
 	now, more := time.Now(), workLeft(created, checked, deleted)
+	r.observeOldest(ctx, t, seen, now)
 	status := report.Status(t.sj, seen.before, reconciled(t, seen, plan, created, checked, now), now)
 	if report.Refreshed(seen.before, status) {
 		t.mem.refreshed = now
@@ -98,7 +99,7 @@ func reconciled(
 	result := report.Reconciled{
 		Jobs:          seen.jobs,
 		Created:       created.jobs,
-		Queues:        queueStatuses(t.spec.Queues, seen, now),
+		Queues:        queueStatuses(t, seen, now),
 		QueueErr:      seen.queues.err,
 		Rejected:      seen.queues.rejected,
 		Replica:       seen.queues.replica,
@@ -149,9 +150,9 @@ func orphans(t *target, seen observation) (found report.Orphans) {
 }
 
 // queueStatuses returns the status of each queue of the spec, with its depth if that is known.
-func queueStatuses(asked []scaledjobv1.Queue, seen observation, now time.Time) []scaledjobv1.QueueStatus {
-	statuses := make([]scaledjobv1.QueueStatus, len(asked))
-	for i, each := range asked {
+func queueStatuses(t *target, seen observation, now time.Time) []scaledjobv1.QueueStatus {
+	statuses := make([]scaledjobv1.QueueStatus, len(t.spec.Queues))
+	for i, each := range t.spec.Queues {
 		statuses[i].Name = each.Name
 		if each.Stream != nil {
 			statuses[i].ConsumerGroup = each.Stream.ConsumerGroup
@@ -161,26 +162,10 @@ func queueStatuses(asked []scaledjobv1.Queue, seen observation, now time.Time) [
 		}
 		if seen.queues.err == nil {
 			statuses[i].Depth = new(seen.queues.counts[i].Outstanding())
-			statuses[i].NonEmptySince = nonEmptySince(statuses[i], seen.before.Queues, i, now)
+			t.mem.setAge(&statuses[i], seen.before.Queues, i, now)
 		}
 	}
 	return statuses
-}
-
-// nonEmptySince returns since when the i-th queue has had messages: now, unless it had some before. It returns nil if the
-// queue is empty.
-func nonEmptySince(queue scaledjobv1.QueueStatus, before []scaledjobv1.QueueStatus, i int, now time.Time) *metav1.Time {
-	if *queue.Depth == 0 {
-		return nil
-	}
-	if i < len(before) {
-		was := before[i]
-		same := was.Name == queue.Name && was.ConsumerGroup == queue.ConsumerGroup && was.Window == queue.Window
-		if same && was.NonEmptySince != nil {
-			return was.NonEmptySince
-		}
-	}
-	return new(metav1.NewTime(now).Rfc3339Copy())
 }
 
 // emit emits events about the ScaledJob. The reference leaves out the resourceVersion: with it, repeated events would
@@ -204,7 +189,7 @@ func sample(
 ) metrics.Sample {
 	result := metrics.Sample{
 		Queue:     t.sj.Spec.QueueName,
-		Depths:    depthsByKey(status.Queues),
+		Queues:    queueSamples(status.Queues),
 		Active:    status.ActiveJobs,
 		Pending:   status.PendingJobs,
 		Suspended: status.SuspendedJobs,
@@ -220,13 +205,27 @@ func sample(
 	return result
 }
 
-// depthsByKey returns the known depths by key. Queues that share a key are added up.
-func depthsByKey(queues []scaledjobv1.QueueStatus) map[string]int64 {
-	depths := map[string]int64{}
+// queueSamples returns the known depths and times by key. Of queues that share a key, the depths are added up, and the
+// earliest times count.
+func queueSamples(queues []scaledjobv1.QueueStatus) map[string]metrics.QueueSample {
+	samples := map[string]metrics.QueueSample{}
 	for _, each := range queues {
-		if each.Depth != nil {
-			depths[each.Name] += *each.Depth
+		if each.Depth == nil {
+			continue
 		}
+		sample := samples[each.Name]
+		sample.Depth += *each.Depth
+		sample.NonEmptySince = earliest(sample.NonEmptySince, each.NonEmptySince)
+		sample.Oldest = earliest(sample.Oldest, each.OldestMessageTime)
+		samples[each.Name] = sample
 	}
-	return depths
+	return samples
+}
+
+// earliest returns the earlier one of two times, of which one may be unknown.
+func earliest(known time.Time, other *metav1.Time) time.Time {
+	if other != nil && (known.IsZero() || other.Time.Before(known)) {
+		return other.Time
+	}
+	return known
 }

@@ -13,7 +13,7 @@
 //	scale.go       creates the missing Jobs
 //	rollout.go     sends the dry run of the template, and selects the Jobs of an earlier template to replace
 //	prune.go       deletes those, and finished Jobs beyond the history limits
-//	report.go      writes status, events and metrics
+//	report.go      writes status, events and metrics; age.go has the ages of messages
 //	requeue.go     returns when to reconcile again
 //
 // memory.go has the state that is kept between reconciles, and cache.go reads the cache. setup.go adds the controller
@@ -50,6 +50,8 @@ import (
 // not the same as 0.
 type depthReader interface {
 	Observe(ctx context.Context, source queue.Source) ([]queue.Count, error)
+	// Oldest returns since when the oldest message of each queue is outstanding; zero if that is not known.
+	Oldest(ctx context.Context, source queue.Source, counts []queue.Count) []time.Time
 }
 
 // cacheReader reads what informers have cached. The objects belong to the cache and must not be changed.

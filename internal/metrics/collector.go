@@ -28,7 +28,11 @@ var (
 	scaledJobLabels = []string{"namespace", "scaledjob", "queue"}
 
 	depthDesc = describe("scaledjob_queue_depth", "Messages outstanding when the queue was last read.")
-	finished  = prometheus.NewDesc("scaledjob_jobs_finished_total", "Finished Jobs, by outcome.",
+	sinceDesc = describe("scaledjob_queue_nonempty_since_timestamp_seconds",
+		"Since when the queue has had messages, which is the earliest time at which its oldest message can have come.")
+	oldestDesc = describe("scaledjob_queue_oldest_message_timestamp_seconds",
+		"Since when the oldest message of a stream, or of a sorted set of due messages, is outstanding.")
+	finished = prometheus.NewDesc("scaledjob_jobs_finished_total", "Finished Jobs, by outcome.",
 		append([]string{"outcome"}, scaledJobLabels...), nil)
 	reactionDesc = describe("scaledjob_event_to_create_seconds",
 		"Time from the first notification since the last complete reconcile until a Job was created.")
@@ -77,9 +81,12 @@ func total(name, help string, value func(*series) uint64) family {
 // at is a gauge for a time that is known once it is not zero.
 func at(name, help string, value func(*series) time.Time) family {
 	return family{describe(name, help), prometheus.GaugeValue, func(s *series) (float64, bool) {
-		return float64(value(s).UnixMilli()) / 1000, !value(s).IsZero()
+		return seconds(value(s)), !value(s).IsZero()
 	}}
 }
+
+// seconds returns a time in seconds since 1970.
+func seconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
 
 func desired(s *series) (value float64, known bool) {
 	if s.desired == nil {
@@ -97,6 +104,8 @@ func (scaledJobs) Describe(all chan<- *prometheus.Desc) {
 		all <- each.desc
 	}
 	all <- depthDesc
+	all <- sinceDesc
+	all <- oldestDesc
 	all <- finished
 	all <- reactionDesc
 }
@@ -132,12 +141,17 @@ func (s *series) collect(all chan<- prometheus.Metric, key types.NamespacedName)
 			all <- metric{each.desc, each.kind, labels, value}
 		}
 	}
-	for _, each := range s.depths {
+	for _, each := range s.queues {
 		of := labels
 		if each.label != s.queue {
 			of = pairs("namespace", key.Namespace, "queue", each.label, "scaledjob", key.Name)
 		}
-		all <- metric{depthDesc, prometheus.GaugeValue, of, float64(each.messages)}
+		all <- metric{depthDesc, prometheus.GaugeValue, of, float64(each.Depth)}
+		for desc, at := range map[*prometheus.Desc]time.Time{sinceDesc: each.NonEmptySince, oldestDesc: each.Oldest} {
+			if !at.IsZero() {
+				all <- metric{desc, prometheus.GaugeValue, of, seconds(at)}
+			}
+		}
 	}
 	for outcome, count := range map[string]uint64{outcomeSucceeded: s.succeeded, outcomeFailed: s.failed} {
 		if count > 0 {

@@ -41,7 +41,7 @@ func scrape(g Gomega, registry prometheus.Gatherer) map[string]float64 {
 // full is a sample in which everything is known.
 func full(queue string) Sample {
 	return Sample{
-		Queue: queue, Depths: map[string]int64{queue: 1 << 40}, Read: true, Desired: new(int32(20)), Active: 4, Pending: 3,
+		Queue: queue, Queues: map[string]QueueSample{queue: {Depth: 1 << 40}}, Read: true, Desired: new(int32(20)), Active: 4, Pending: 3,
 		Pausing: true, Events: true, LastEvent: time.UnixMilli(1_500_500), Missed: true, Failed: true,
 	}
 }

@@ -14,10 +14,9 @@ import (
 // series are the values of one ScaledJob. They become metrics when they are scraped: metrics that are kept take many
 // times their memory.
 type series struct {
-	// queue is the label of the queue, and depths are the depths by the label of their key. depths is replaced and never
-	// changed.
+	// queue is the label of the queue, and queues are the values of the keys. queues is replaced and never changed.
 	queue  string
-	depths []depth
+	queues []queueSeries
 	// observed is true once Jobs were counted. The fields up to the next comment are unknown before.
 	observed                   bool
 	active, pending, suspended int32
@@ -32,10 +31,10 @@ type series struct {
 	reactions         *reactions
 }
 
-// depth is the depth of a key.
-type depth struct {
-	label    string
-	messages int64
+// queueSeries has the values of a key, and its label.
+type queueSeries struct {
+	label string
+	QueueSample
 }
 
 // reactions is a histogram of reactions. buckets are not cumulative, and the last one has no upper bound.
@@ -50,13 +49,21 @@ func (r *reactions) observe(reaction time.Duration) {
 	r.sum += reaction
 }
 
+// QueueSample is the state of a key.
+type QueueSample struct {
+	// Depth is the number of outstanding messages.
+	Depth int64
+	// NonEmptySince is since when there have been some, and Oldest since when the oldest is outstanding. They are zero if
+	// there are none, or if that is not known.
+	NonEmptySince, Oldest time.Time
+}
+
 // Sample is the result of one reconcile.
 type Sample struct {
 	// Queue is the key of the queue; empty if there are several.
 	Queue string
-	// Depths are the numbers of outstanding messages at the last read, by key; if nil, the series keep their values.
-	// Read is true if the depths were read now.
-	Depths map[string]int64
+	// Queues are the keys at the last read; if nil, the series keep their values. Read is true if they were read now.
+	Queues map[string]QueueSample
 	Read   bool
 	// Desired is the number of Jobs that should be active; if nil, the series keeps its value.
 	Desired *int32
@@ -92,8 +99,8 @@ func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 	s := m.seriesOf(key, sample.Queue)
 	s.observed, s.active, s.pending, s.suspended = true, sample.Active, sample.Pending, sample.Suspended
 	s.pausing, s.events = sample.Pausing, sample.Events
-	if sample.Depths != nil {
-		s.setDepths(sample.Depths)
+	if sample.Queues != nil {
+		s.setQueues(sample.Queues)
 	}
 	if sample.Read {
 		s.lastRead = time.Now()
@@ -110,16 +117,16 @@ func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 	s.count(sample.Failed)
 }
 
-// setDepths sets the depths. Keys that differ only behind the end of the label share a series.
-func (s *series) setDepths(depths map[string]int64) {
-	s.depths = nil
-	for _, queue := range slices.Sorted(maps.Keys(depths)) {
+// setQueues sets the values of the keys. Keys that differ only behind the end of the label share a series.
+func (s *series) setQueues(queues map[string]QueueSample) {
+	s.queues = nil
+	for _, queue := range slices.Sorted(maps.Keys(queues)) {
 		label := queueLabel(queue)
-		if same := slices.IndexFunc(s.depths, func(d depth) bool { return d.label == label }); same >= 0 {
-			s.depths[same].messages = depths[queue]
+		if same := slices.IndexFunc(s.queues, func(each queueSeries) bool { return each.label == label }); same >= 0 {
+			s.queues[same].QueueSample = queues[queue]
 			continue
 		}
-		s.depths = append(s.depths, depth{label, depths[queue]})
+		s.queues = append(s.queues, queueSeries{label, queues[queue]})
 	}
 }
 

@@ -75,22 +75,14 @@ func (q Queue) read(replies []any, now time.Time) (reading, error) {
 // nextDue returns when the first member in a reply to ZRANGE falls due. It is zero if there is no member, or if that
 // time is not after now.
 func nextDue(reply any, unit Unit, now time.Time) (time.Time, error) {
-	members, err := list(reply)
-	if err != nil || len(members) == 0 {
+	score, found, err := firstScore(reply)
+	if err != nil || !found {
 		return time.Time{}, err
 	}
-	if pair, ok := members[0].([]any); ok { // RESP3
-		members = pair
-	}
-	const pair = 2
-	if len(members) != pair {
-		return time.Time{}, resp.ErrMalformed
-	}
-	score, err := scoreOf(members[1])
 	if at := dueTime(score, unit); at.After(now) {
-		return at, err
+		return at, nil
 	}
-	return time.Time{}, err
+	return time.Time{}, nil
 }
 
 // scoreOf parses a score, which is a string in RESP2.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
@@ -19,7 +20,7 @@ type entryID struct{ time, number uint64 }
 func parseID(reply any) (entryID, error) {
 	text, _ := reply.(string)
 	first, second, found := strings.Cut(text, "-")
-	time, err := strconv.ParseUint(first, 10, 64)
+	milliseconds, err := strconv.ParseUint(first, 10, 64)
 	if !found || err != nil {
 		return entryID{}, resp.ErrMalformed
 	}
@@ -27,13 +28,16 @@ func parseID(reply any) (entryID, error) {
 	if err != nil {
 		return entryID{}, resp.ErrMalformed
 	}
-	return entryID{time, number}, nil
+	return entryID{milliseconds, number}, nil
 }
 
 // String returns the ID as Redis writes it.
 func (id entryID) String() string {
 	return strconv.FormatUint(id.time, 10) + "-" + strconv.FormatUint(id.number, 10)
 }
+
+// at returns the time in the ID.
+func (id entryID) at() time.Time { return time.UnixMilli(int64(min(id.time, math.MaxInt64))) }
 
 // before reports whether an entry with this ID is older.
 func (id entryID) before(than entryID) bool {

@@ -78,6 +78,7 @@ func Refreshed(before, after *scaledjobv1.ScaledJobStatus) bool {
 var steady = map[string]bool{
 	scaledjobv1.ReasonCreateRefused: true, scaledjobv1.ReasonCreateFailing: true, scaledjobv1.ReasonRejected: true,
 	scaledjobv1.ReasonJobsNotStarting: true, scaledjobv1.ReasonMessagesOrphaned: true, scaledjobv1.ReasonNotChecked: true,
+	scaledjobv1.ReasonJobsSuspended: true,
 }
 
 // setConditions sets the mode and all conditions that the reconcile has information about. Ready follows from the

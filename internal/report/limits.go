@@ -87,8 +87,8 @@ func (r *Reconciled) orphansLimit() bool {
 
 // raise returns what users can do if maxReplicas limits scaling.
 func raise(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
-	if waiting := seen.Jobs.Suspended(); waiting > 0 {
-		return fmt.Sprintf("Of the active Jobs, %d are suspended and wait for their admission; more Jobs would wait as well.", waiting)
+	if seen.Jobs.Suspended() > 0 {
+		return "Active Jobs are suspended and wait for their admission, for example by Kueue; more Jobs would wait as well."
 	}
 	if seen.NotReady.Unended > 0 {
 		return notEnding(sj)
@@ -165,8 +165,8 @@ func notStarting(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
 		text += "."
 	}
 	if jobs.WithoutPod > 0 {
-		text += fmt.Sprintf(" Without any Pod: %d. Common causes are PodSecurity, a quota for Pods (finished Jobs keep theirs) and a "+
-			"missing ServiceAccount; the events of the Jobs name it: %s.", jobs.WithoutPod, describe(sj, "jobs"))
+		text += fmt.Sprintf(" Without any Pod: %d. Common causes are PodSecurity, a LimitRange, a quota for Pods (finished Jobs keep theirs), a "+
+			"missing ServiceAccount, and a managedBy in spec.jobTemplate for which no controller runs; the events of the Jobs name it: %s.", jobs.WithoutPod, describe(sj, "jobs"))
 	}
 	if jobs.Suspended > 0 {
 		text += fmt.Sprintf(" Suspended: %d. They start when suspend in spec.jobTemplate, or the controller that suspended them, such as "+

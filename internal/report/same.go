@@ -28,7 +28,8 @@ func equalCounts(a, b *scaledjobv1.ScaledJobStatus) bool {
 
 func equalQueues(a, b scaledjobv1.QueueStatus) bool {
 	return a.Name == b.Name && a.ConsumerGroup == b.ConsumerGroup && a.Window == b.Window &&
-		equalValues(a.Depth, b.Depth) && a.NonEmptySince.Equal(b.NonEmptySince)
+		equalValues(a.Depth, b.Depth) && a.NonEmptySince.Equal(b.NonEmptySince) &&
+		a.OldestMessageTime.Equal(b.OldestMessageTime)
 }
 
 func equalConditions(a, b metav1.Condition) bool {

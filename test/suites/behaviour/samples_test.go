@@ -69,8 +69,8 @@ func TestSamplesAreAppliedTogether(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	var listed struct{ Resources []string }
 	g.Expect(yaml.Unmarshal(content, &listed)).To(Succeed())
-	// These need a Redis that is not among the samples.
-	others := []string{"cluster.yaml", "sentinel.yaml"}
+	// These need a Redis or a controller that is not among the samples.
+	others := []string{"cluster.yaml", "kueue.yaml", "sentinel.yaml"}
 	g.Expect(append(listed.Resources, others...)).To(ConsistOf(sampleFiles(g)))
 	objects, err := apply(t, newNamespace(t), "--kustomize="+samples)
 	g.Expect(err).NotTo(HaveOccurred())

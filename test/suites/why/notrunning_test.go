@@ -4,10 +4,13 @@
 package why
 
 import (
+	"context"
 	"time"
 
 	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,6 +33,13 @@ func notRunning() []situation {
 			s.createWell(scene.AtMost(1))
 			s.push(3)
 		}, func(s *stage) { s.Update(scene.AtMost(10)) }),
+		limited("at-max-pending", scaledjobv1.ReasonAtMaxPending, []string{"spec.maxPendingReplicas", "kubectl describe pods"}, func(s *stage) {
+			s.createWell(annotation(cluster.PodReadyAfter, (24*time.Hour).String()), func(spec *scaledjobv1.ScaledJobSpec) {
+				spec.MaxPendingReplicas = new(int32(1))
+			})
+			s.push(3)
+		}, func(s *stage) { s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxPendingReplicas = nil }) }),
+		suspendedJobs(),
 		limited("jobs-fail", scaledjobv1.ReasonJobsFailing, []string{"have all failed", "kubectl logs"}, func(s *stage) {
 			s.createWell(annotation(cluster.PodFailAfter, "0s"))
 			s.push(3)
@@ -84,6 +94,16 @@ func (s *stage) busy() string { return s.Namespace + ":busy" }
 // untouched lets Pods run until a test ends them.
 func untouched(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.Template.Annotations = nil }
 
+// suspendedJobs is a situation in which all Jobs are suspended.
+func suspendedJobs() situation {
+	is := limited("jobs-suspended", scaledjobv1.ReasonJobsSuspended, []string{"2 active Jobs are suspended", "Kueue", "LocalQueue"}, func(s *stage) {
+		s.push(2)
+		s.create(func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.Suspend = new(true) })
+	}, func(s *stage) { s.resume(s.jobs()) })
+	is.event = warning(scaledjobv1.ReasonJobsSuspended, "kubectl describe workloads")
+	return is
+}
+
 // limited is a situation that ScalingLimited tells.
 func limited(name, reason string, words []string, bring, cure func(s *stage)) situation {
 	return situation{
@@ -131,13 +151,25 @@ func notStarting() []situation {
 			s.annotatePods(cluster.PodReadyAfter, "0s")
 		}),
 		waits("node", []string{"ready Pod"}, func(s *stage) { s.create(onNoNode) }, (*stage).bindPods),
-		waits("job-suspended", []string{"suspended"}, func(s *stage) {
-			s.create(func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.Suspend = new(true) })
+		waits("limit-range", []string{"Without any Pod", "LimitRange", describeJobs}, func(s *stage) {
+			s.leastMemory("1Gi")
+			s.create(memory("1Mi"))
 		}, func(s *stage) {
-			for _, job := range s.jobs() {
-				s.patch(&job, map[string]any{"spec": map[string]any{"suspend": false}})
-			}
+			s.undo()
+			s.touchJobs()
 		}),
+		// Only the controller that managedBy names makes Pods for the Jobs, and there is none.
+		waits("managed-by", []string{"Without any Pod", "managedBy", describeJobs}, func(s *stage) {
+			s.create(managedBy(new("example.com/nobody")))
+		}, func(s *stage) {
+			s.Update(managedBy(nil))
+			s.deleteJobs()
+		}),
+		waits("some-jobs-suspended", []string{"Suspended: 1"}, func(s *stage) {
+			s.create(func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.Suspend = new(true) })
+			s.Eventually(s.jobs).Should(HaveLen(s.waiting), s.explain)
+			s.resume(s.jobs()[:1])
+		}, func(s *stage) { s.resume(s.jobs()) }),
 		waits("jobs-of-an-earlier-template", []string{"earlier template"}, func(s *stage) {
 			s.create(never)
 			s.Eventually(s.pods).Should(HaveLen(s.waiting), s.explain)
@@ -145,10 +177,7 @@ func notStarting() []situation {
 				spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "registry.example/mailer:2"
 			})
 		}, func(s *stage) {
-			for _, job := range s.jobs() {
-				background := client.PropagationPolicy(metav1.DeletePropagationBackground)
-				s.Expect(s.API.Delete(s.t.Context(), &job, background)).To(Succeed())
-			}
+			s.deleteJobs()
 		}),
 	}
 	for i := range all {
@@ -160,6 +189,48 @@ func notStarting() []situation {
 		}
 	}
 	return all
+}
+
+// memory has the containers request this memory.
+func memory(quantity string) scene.Change {
+	return func(spec *scaledjobv1.ScaledJobSpec) {
+		requests := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(quantity)}
+		spec.JobTemplate.Spec.Template.Spec.Containers[0].Resources.Requests = requests
+	}
+}
+
+// leastMemory has the API server refuse Pods that request less memory, until the situation is undone.
+func (s *stage) leastMemory(quantity string) {
+	s.t.Helper()
+	least := &corev1.LimitRange{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "memory"},
+		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+			Type: corev1.LimitTypeContainer, Min: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(quantity)},
+		}}},
+	}
+	s.Expect(s.API.Create(s.t.Context(), least)).To(Succeed())
+	s.cleanUp(func(ctx context.Context) error { return s.API.Delete(ctx, least) })
+}
+
+// managedBy leaves the Jobs to this controller.
+func managedBy(controller *string) scene.Change {
+	return func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.ManagedBy = controller }
+}
+
+// resume resumes suspended Jobs.
+func (s *stage) resume(jobs []batchv1.Job) {
+	s.t.Helper()
+	for _, job := range jobs {
+		s.patch(&job, map[string]any{"spec": map[string]any{"suspend": false}})
+	}
+}
+
+// deleteJobs deletes all Jobs.
+func (s *stage) deleteJobs() {
+	s.t.Helper()
+	for _, job := range s.jobs() {
+		s.Expect(s.API.Delete(s.t.Context(), &job, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+	}
 }
 
 // waits is a situation of two messages whose Jobs do not start.

@@ -47,6 +47,22 @@ func bySpec() []situation {
 			}),
 		},
 		{
+			name: "max-wait",
+			bring: func(s *stage) {
+				s.createWell(func(spec *scaledjobv1.ScaledJobSpec) {
+					spec.ActivationThreshold, spec.MaxWaitSeconds = 3, new(int32(3600))
+				})
+				s.push(2)
+			},
+			says: claim{
+				kind: scaledjobv1.ConditionScalingLimited, status: no, reason: scaledjobv1.ReasonNotLimited,
+				words: []string{"spec.activationThreshold", "spec.maxWaitSeconds"},
+			},
+			cure: func(s *stage) {
+				s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxWaitSeconds = new(int32(1)) })
+			},
+		},
+		{
 			name: "max-replicas-0", short: true,
 			bring: func(s *stage) {
 				s.push(2)

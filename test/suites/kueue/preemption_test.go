@@ -52,7 +52,7 @@ func (s *stage) podsOf(job *batchv1.Job) []corev1.Pod {
 func TestPreemptedJobsKeepTheirMessages(t *testing.T) {
 	skip.UnderShort(t, "the suite exactness suspends Jobs without Kueue")
 	const jobs = 2
-	for _, strategy := range []scaledjobv1.StrategyType{scaledjobv1.StrategyDefault, scaledjobv1.StrategyAccurate} {
+	for _, strategy := range []scaledjobv1.ScalingStrategyType{scaledjobv1.StrategyDefault, scaledjobv1.StrategyAccurate} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)

@@ -39,7 +39,7 @@ type crew struct {
 }
 
 // counts are how many containers have a message now, how many have finished one, and how many found none.
-type counts struct{ working, served, idle int }
+type counts struct{ Working, Served, Idle int }
 
 // run has a container for each Pod that comes to run, until ctx ends.
 func (c *crew) run(ctx context.Context, changes watch.Interface) error {
@@ -83,10 +83,10 @@ func (c *crew) contain(ctx, running context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	if !found {
-		c.count(counts{idle: 1})
+		c.count(counts{Idle: 1})
 		return cluster.Now(ctx, c.api, pod, cluster.PodSucceedAfter)
 	}
-	c.count(counts{working: 1})
+	c.count(counts{Working: 1})
 	select {
 	case <-c.turns:
 	case <-running.Done():
@@ -95,7 +95,7 @@ func (c *crew) contain(ctx, running context.Context, pod *corev1.Pod) error {
 	if err := message.Finish(ctx); err != nil {
 		return err
 	}
-	c.count(counts{working: -1, served: 1})
+	c.count(counts{Working: -1, Served: 1})
 	return cluster.Now(ctx, c.api, pod, cluster.PodSucceedAfter)
 }
 
@@ -120,7 +120,7 @@ func (c *crew) take(ctx context.Context, job string) (message workers.Message, f
 func (c *crew) leave(ctx context.Context, job string, message workers.Message) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.working--
+	c.Working--
 	if !c.returns {
 		c.left[job] = message
 		return nil
@@ -131,9 +131,9 @@ func (c *crew) leave(ctx context.Context, job string, message workers.Message) e
 func (c *crew) count(more counts) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.working += more.working
-	c.served += more.served
-	c.idle += more.idle
+	c.Working += more.Working
+	c.Served += more.Served
+	c.Idle += more.Idle
 }
 
 // counted returns the counts as they are now.

@@ -108,7 +108,7 @@ func TestAJobWhoseWorkloadIsDeactivatedIsReplacedWhenItIsDeleted(t *testing.T) {
 	s.Expect(s.API.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 	s.expectWorking(1)
 	s.finishAll()
-	s.Eventually(s.counted).Should(Equal(counts{served: 1}), s.explain)
+	s.Eventually(s.counted).Should(Equal(counts{Served: 1}), s.explain)
 	s.Eventually(s.Witness.Unfinished).Should(BeEmpty())
 	s.expectJobs(2)
 }

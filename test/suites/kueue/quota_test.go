@@ -113,7 +113,7 @@ func TestManyShortJobs(t *testing.T) {
 			s.finishAll()
 			began := time.Now()
 			s.Push(messages)
-			s.Eventually(s.counted).WithTimeout(2*timeout).Should(HaveField("served", messages), s.explain)
+			s.Eventually(s.counted).WithTimeout(2*timeout).Should(HaveField("Served", messages), s.explain)
 			took := time.Since(began)
 			s.expectDone(messages)
 			s.Expect(s.beyond(quotaOf)).To(BeEmpty())

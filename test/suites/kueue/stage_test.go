@@ -171,7 +171,7 @@ func (s *stage) finishAll() { close(s.turns) }
 // expectWorking waits until so many workers have a message.
 func (s *stage) expectWorking(workers int) {
 	s.t.Helper()
-	s.Eventually(s.counted).Should(HaveField("working", workers), s.explain)
+	s.Eventually(s.counted).Should(HaveField("Working", workers), s.explain)
 }
 
 // expectJobs waits until so many Jobs were ever created, and makes sure that it stays so.
@@ -188,11 +188,11 @@ func (s *stage) expectJobs(ever int) {
 // expectDone waits until so many messages are done, and asserts that each had one Job.
 func (s *stage) expectDone(messages int) {
 	s.t.Helper()
-	s.Eventually(s.counted).Should(HaveField("served", messages), s.explain)
+	s.Eventually(s.counted).Should(HaveField("Served", messages), s.explain)
 	s.Expect(s.kind.Left(s.t.Context())).To(BeZero())
 	s.Eventually(s.Witness.Unfinished).Should(BeEmpty(), s.explain)
 	s.expectJobs(messages)
-	s.Expect(s.counted()).To(Equal(counts{served: messages}), "no Job without a message")
+	s.Expect(s.counted()).To(Equal(counts{Served: messages}), "no Job without a message")
 }
 
 // expectLimit waits until ScalingLimited has this status and reason, and returns its message.

@@ -212,6 +212,7 @@ func (k *Kueue) Logs() (string, error) {
 func (k *Kueue) Stop(ctx context.Context) error {
 	var err error
 	if k.process != nil {
+		_ = k.Resume() // In case that a test has failed after Pause. One that has ended is not resumed.
 		err = k.process.Terminate(ctx)
 	}
 	return errors.Join(err, k.sandbox.Close())

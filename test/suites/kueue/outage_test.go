@@ -9,10 +9,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	kueuekit "miracle.dev/scaledjob-operator/test/kit/kueue"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
@@ -31,8 +29,7 @@ func TestKueueIsKilledInABurst(t *testing.T) {
 	s.Expect(s.Witness.AwaitCreated(ctx, quotaOf)).To(Succeed())
 	s.Expect(kueue.Kill()).To(Succeed())
 	s.Push(messages)
-	message := s.expectLimit(metav1.ConditionTrue, scaledjobv1.ReasonCreateFailing)
-	s.Expect(message).To(ContainSubstring("mjob.kb.io"))
+	s.expectCreatesFail()
 	s.Expect(kueue.Start(t.Context())).To(Succeed())
 	s.finishAll()
 	s.expectDone(2 * messages)
@@ -88,7 +85,7 @@ func TestNamespacesThatKueueExcludesAreServedDuringItsOutage(t *testing.T) {
 			}
 			excluded.expectWorking(2)
 			for _, s := range affected {
-				s.Expect(s.expectLimit(metav1.ConditionTrue, scaledjobv1.ReasonCreateFailing)).To(ContainSubstring("mjob.kb.io"))
+				s.expectCreatesFail()
 			}
 			excluded.finishAll()
 			excluded.expectDone(2)

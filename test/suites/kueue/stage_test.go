@@ -203,6 +203,16 @@ func (s *stage) expectLimit(status metav1.ConditionStatus, reason string) (messa
 	return s.Condition(scaledjobv1.ConditionScalingLimited).Message
 }
 
+// expectCreatesFail waits until the status says that creates fail because of Kueue's webhook. While it hangs, that takes
+// the operator more than one request to learn.
+func (s *stage) expectCreatesFail() {
+	s.t.Helper()
+	s.Eventually(func() *metav1.Condition { return s.Condition(scaledjobv1.ConditionScalingLimited) }).Should(And(
+		HaveField("Status", metav1.ConditionTrue), HaveField("Reason", scaledjobv1.ReasonCreateFailing),
+		HaveField("Message", ContainSubstring("mjob.kb.io")),
+	), s.explain)
+}
+
 // expectSuspended waits until the status says that so many of the active Jobs are suspended.
 func (s *stage) expectSuspended(jobs, active int) {
 	s.t.Helper()

@@ -185,6 +185,11 @@ func (p *operatorProcess) Observe(context.Context, queue.Source) ([]queue.Count,
 	return []queue.Count{{Waiting: depth}}, err
 }
 
+// Oldest knows of no message since when it is outstanding.
+func (p *operatorProcess) Oldest(context.Context, queue.Source, []queue.Count) []time.Time {
+	return nil
+}
+
 // fate determines the result of a create.
 type fate struct {
 	// answer is the error that the process receives; nil for the answer of the API server.

@@ -35,14 +35,12 @@ func (r *Reconciler) updatePause(t *target, seen observation) {
 		mem.pause = scaling.ResumePause(report.Limit(&t.sj.Status), report.PausedUntil(&t.sj.Status), now)
 		mem.failures = report.FailuresBefore(&t.sj.Status)
 	}
-	if since.MadeRoom {
+	turn, has := r.memories.takeTurn(t, now)
+	if since.MadeRoom || has {
 		mem.refusals.MadeRoom()
 	}
-	if turn, has := r.memories.takeTurn(t, now); has {
-		mem.refusals.MadeRoom()
-		if turn.deleted {
-			mem.roomMade = now
-		}
+	if turn.deleted {
+		mem.roomMade = now
 	}
 	if seen.queues.err != nil {
 		mem.pause.ReadFailed()

@@ -42,9 +42,8 @@ func (m *memories) noteQuota(t *target, plan plan, done created) {
 			m.quotas = map[string]*quotaWaiters{}
 		}
 		m.quotas[t.sj.Namespace] = &quotaWaiters{turns: map[string]quotaTurn{t.sj.Name: {}}}
-	case waiters == nil:
-	case refused:
-		waiters.turns[t.sj.Name] = waiters.turns[t.sj.Name]
+	case refused && waiters.turns[t.sj.Name] == quotaTurn{}:
+		waiters.turns[t.sj.Name] = quotaTurn{}
 	case done.jobs > 0 || plan.known && plan.due == 0:
 		m.leaveQuota(t.key())
 	}

@@ -405,12 +405,15 @@ func TestReconcileReportsToTheMetrics(t *testing.T) {
 
 	values := w.scrape()
 	w.Expect(values["scaledjob_last_read_timestamp_seconds"]).To(BeNumerically("~", time.Now().Unix(), 60))
+	w.Expect(values["scaledjob_queue_nonempty_since_timestamp_seconds"]).To(BeNumerically("~", time.Now().Unix(), 60))
 	delete(values, "scaledjob_last_read_timestamp_seconds")
+	delete(values, "scaledjob_queue_nonempty_since_timestamp_seconds")
 	w.Expect(values).To(Equal(map[string]float64{
 		"scaledjob_queue_depth":                  47,
 		"scaledjob_desired_jobs":                 5,
 		"scaledjob_active_jobs":                  5,
 		"scaledjob_pending_jobs":                 5,
+		"scaledjob_suspended_jobs":               0,
 		"scaledjob_reconcile_total":              3,
 		"scaledjob_reconcile_errors_total":       1,
 		"scaledjob_jobs_created_total":           5,

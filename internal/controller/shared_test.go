@@ -29,7 +29,7 @@ func TestSharedQueuesAreReportedOnce(t *testing.T) {
 	g.Expect(all.share(named("images", "first", as))).To(BeEmpty(), "one namespace does not learn of another")
 	g.Expect(all.share(named("mail", "another-key", func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = "b" }))).To(BeEmpty())
 	g.Expect(all.share(named("mail", "another-database", func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.RedisAddress, spec.Redis = "", &scaledjobv1.Redis{Address: address, Database: 1}
+		spec.RedisAddress, spec.Redis = "", &scaledjobv1.Redis{Addresses: []string{address}, Database: 1}
 	}))).To(BeEmpty())
 
 	second := named("mail", "second", as)
@@ -45,7 +45,7 @@ func TestSharedQueuesAreReportedOnce(t *testing.T) {
 	for _, key := range []*target{second, third} {
 		all.drop(key.key())
 	}
-	g.Expect(all.named).NotTo(HaveKey(HaveField("key", emailQueue)))
+	g.Expect(all.named).NotTo(HaveKey(queueIDs(first)[0]))
 }
 
 func TestGroupsOfAStreamAreNotShared(t *testing.T) {

@@ -62,7 +62,7 @@ func JobHandler(
 func enqueueLater(queue requestQueue, delays map[types.NamespacedName]time.Duration) {
 	for key, delay := range delays {
 		queue.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(
-			priorityqueue.AddOpts{Priority: new(PriorityNormal), After: max(delay, time.Millisecond)},
+			priorityqueue.AddOpts{Priority: new(PriorityNormal), After: delay},
 			reconcile.Request{NamespacedName: key})
 	}
 }

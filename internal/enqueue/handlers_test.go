@@ -42,35 +42,35 @@ func TestJobHandler(t *testing.T) {
 	}{
 		"created": {
 			func(ctx context.Context, q *workQueue) {
-				JobHandler(ignoreFinish).Create(ctx, event.CreateEvent{Object: owned("emails")}, q)
+				JobHandler(ignoreFinish, freesNothing).Create(ctx, event.CreateEvent{Object: owned("emails")}, q)
 			},
 			[]string{"emails"},
 			normalPatience,
 		},
 		"listed at the start": {
 			func(ctx context.Context, q *workQueue) {
-				JobHandler(ignoreFinish).Create(ctx, event.CreateEvent{Object: owned("emails"), IsInInitialList: true}, q)
+				JobHandler(ignoreFinish, freesNothing).Create(ctx, event.CreateEvent{Object: owned("emails"), IsInInitialList: true}, q)
 			},
 			[]string{"emails"},
 			resyncPatience,
 		},
 		"updated": {
 			func(ctx context.Context, q *workQueue) {
-				JobHandler(ignoreFinish).Update(ctx, event.UpdateEvent{ObjectOld: owned("emails"), ObjectNew: owned("emails")}, q)
+				JobHandler(ignoreFinish, freesNothing).Update(ctx, event.UpdateEvent{ObjectOld: owned("emails"), ObjectNew: owned("emails")}, q)
 			},
 			[]string{"emails"},
 			normalPatience,
 		},
 		"handed over": {
 			func(ctx context.Context, q *workQueue) {
-				JobHandler(ignoreFinish).Update(ctx, event.UpdateEvent{ObjectOld: owned("emails"), ObjectNew: owned("letters")}, q)
+				JobHandler(ignoreFinish, freesNothing).Update(ctx, event.UpdateEvent{ObjectOld: owned("emails"), ObjectNew: owned("letters")}, q)
 			},
 			[]string{"emails", "letters"},
 			normalPatience,
 		},
 		"deleted": {
 			func(ctx context.Context, q *workQueue) {
-				JobHandler(ignoreFinish).Delete(ctx, event.DeleteEvent{Object: owned("emails")}, q)
+				JobHandler(ignoreFinish, freesNothing).Delete(ctx, event.DeleteEvent{Object: owned("emails")}, q)
 			},
 			[]string{"emails"},
 			normalPatience,
@@ -78,7 +78,7 @@ func TestJobHandler(t *testing.T) {
 		"without an owner": {
 			func(ctx context.Context, q *workQueue) {
 				orphan := owned("emails", func(job *batchv1.Job) { job.OwnerReferences = nil })
-				JobHandler(ignoreFinish).Create(ctx, event.CreateEvent{Object: orphan}, q)
+				JobHandler(ignoreFinish, freesNothing).Create(ctx, event.CreateEvent{Object: orphan}, q)
 			},
 			nil, 0,
 		},
@@ -86,7 +86,7 @@ func TestJobHandler(t *testing.T) {
 			func(ctx context.Context, q *workQueue) {
 				cron := owned("emails", func(job *batchv1.Job) { job.OwnerReferences[0].Kind = "CronJob" })
 				keda := owned("emails", func(job *batchv1.Job) { job.OwnerReferences[0].APIVersion = "keda.sh/v1alpha1" })
-				JobHandler(ignoreFinish).Update(ctx, event.UpdateEvent{ObjectOld: cron, ObjectNew: keda}, q)
+				JobHandler(ignoreFinish, freesNothing).Update(ctx, event.UpdateEvent{ObjectOld: cron, ObjectNew: keda}, q)
 			},
 			nil, 0,
 		},
@@ -135,6 +135,8 @@ func TestJobChanged(t *testing.T) {
 		"failed":             {nothing, condition(batchv1.JobFailed), true},
 		"going to succeed":   {nothing, condition(batchv1.JobSuccessCriteriaMet), false},
 		"suspended":          {nothing, condition(batchv1.JobSuspended), false},
+		"is to be suspended": {nothing, func(job *batchv1.Job) { job.Spec.Suspend = new(true) }, true},
+		"resumed":            {func(job *batchv1.Job) { job.Spec.Suspend = new(true) }, func(job *batchv1.Job) { job.Spec.Suspend = new(false) }, true},
 		"being deleted":      {nothing, func(job *batchv1.Job) { job.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, true},
 		"released":           {nothing, func(job *batchv1.Job) { job.OwnerReferences = nil }, true},
 	} {
@@ -154,6 +156,36 @@ func TestJobChanged(t *testing.T) {
 // ignoreFinish is for tests that do not need finished Jobs.
 func ignoreFinish(types.NamespacedName, *batchv1.Job) { /* nothing to do */ }
 
+// freesNothing is for tests in which no ScaledJob waits for a quota.
+func freesNothing(string, bool) map[types.NamespacedName]time.Duration { return nil }
+
+// An owned Job that finishes or is deleted may make room for other ScaledJobs of its namespace.
+func TestAJobThatGoesWakesThoseThatWaitForAQuota(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	letters := types.NamespacedName{Namespace: emails.Namespace, Name: "letters"}
+	var freed []bool
+	on := JobHandler(ignoreFinish, func(namespace string, deleted bool) map[types.NamespacedName]time.Duration {
+		g.Expect(namespace).To(Equal(emails.Namespace))
+		freed = append(freed, deleted)
+		return map[types.NamespacedName]time.Duration{letters: 0}
+	})
+	running, complete, foreign := owned("emails"), owned("emails"), owned("emails")
+	complete.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+	foreign.OwnerReferences = nil
+	withQueue(t, func(ctx context.Context, q *workQueue) {
+		on.Create(ctx, event.CreateEvent{Object: running}, q)
+		on.Update(ctx, event.UpdateEvent{ObjectOld: running, ObjectNew: running}, q)
+		on.Update(ctx, event.UpdateEvent{ObjectOld: complete, ObjectNew: complete}, q)
+		on.Delete(ctx, event.DeleteEvent{Object: foreign}, q)
+		g.Expect(freed).To(BeEmpty())
+
+		on.Update(ctx, event.UpdateEvent{ObjectOld: running, ObjectNew: complete}, q)
+		on.Delete(ctx, event.DeleteEvent{Object: running}, q)
+		g.Expect(freed).To(Equal([]bool{false, true}))
+	})
+}
+
 func TestAJobThatFinishesIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -161,7 +193,7 @@ func TestAJobThatFinishesIsReportedOnce(t *testing.T) {
 	on := JobHandler(func(owner types.NamespacedName, job *batchv1.Job) {
 		g.Expect(owner).To(Equal(emails))
 		outcomes = append(outcomes, jobs.Succeeded(job))
-	})
+	}, freesNothing)
 	running, complete, failed := owned("emails"), owned("emails"), owned("emails")
 	complete.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 	failed.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}

@@ -94,6 +94,7 @@ func TestBuildSpec(t *testing.T) {
 		"app.kubernetes.io/managed-by": "scaledjob-operator",
 	}
 	want.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	want.Template.Spec.Containers[0].Env = environment(owner)
 	g.Expect(job.Spec).To(Equal(*want))
 }
 

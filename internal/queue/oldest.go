@@ -51,10 +51,9 @@ func (r *Reader) Oldest(ctx context.Context, source Source, counts []Count) []ti
 	return oldest
 }
 
-// plausible returns the time if it is one of a message. IDs and scores may be any numbers.
+// plausible returns the time if a message can have come then. IDs and scores may be any numbers.
 func plausible(at, now time.Time) time.Time {
-	const earliest = 946684800 // The year 2000.
-	if at.Unix() < earliest || at.After(now) {
+	if at.Before(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)) || at.After(now) {
 		return time.Time{}
 	}
 	return at

@@ -53,20 +53,13 @@ func FailuresBefore(status *scaledjobv1.ScaledJobStatus) int {
 	return 0
 }
 
-// scalingLimited returns why fewer Jobs are created than are due.
+// scalingLimited returns why fewer Jobs are created, or run, than are due.
 func scalingLimited(sj *scaledjobv1.ScaledJob, seen *Reconciled) Condition {
+	if is, held := held(sj, seen); held {
+		return is
+	}
 	switch {
-	case sj.Spec.Suspend && seen.Due:
-		return limited(scaledjobv1.ReasonSuspended, "Jobs are due, and spec.suspend is true. To create them, set it to false.")
-	case seen.Limit == scaling.JobsFailing || seen.Limit == scaling.NoProgress:
-		return limited(string(seen.Limit), paused(seen))
-	case seen.Limit == scaling.CreateRefused:
-		return limited(scaledjobv1.ReasonCreateRefused, refused(seen.Answer))
-	case seen.Due && seen.Failures > 0:
-		return limited(scaledjobv1.ReasonCreateFailing, failing(seen.Answer))
-	case seen.orphansLimit():
-		return limited(string(seen.Limit), orphaned(seen.Orphans))
-	case seen.NotReady.Unadmitted && seen.Created == 0 && seen.Depth != nil && *seen.Depth > 0:
+	case seen.unadmitted():
 		return limited(scaledjobv1.ReasonJobsSuspended, suspended(sj, seen))
 	case seen.lacksJobs():
 		return limited(scaledjobv1.ReasonJobsNotStarting, notStarting(sj, seen))
@@ -78,6 +71,28 @@ func scalingLimited(sj *scaledjobv1.ScaledJob, seen *Reconciled) Condition {
 		return limited(scaledjobv1.ReasonAtMaxReplicas, "More Jobs are due than spec.maxReplicas allows. "+raise(sj, seen))
 	}
 	return Condition{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, notLimited(sj, seen)}
+}
+
+// held returns why the operator creates no Jobs, or fewer than its limits allow; false if it does.
+func held(sj *scaledjobv1.ScaledJob, seen *Reconciled) (Condition, bool) {
+	switch {
+	case sj.Spec.Suspend && seen.Due:
+		return limited(scaledjobv1.ReasonSuspended, "Jobs are due, and spec.suspend is true. To create them, set it to false."), true
+	case seen.Limit == scaling.JobsFailing || seen.Limit == scaling.NoProgress:
+		return limited(string(seen.Limit), paused(seen)), true
+	case seen.Limit == scaling.CreateRefused:
+		return limited(scaledjobv1.ReasonCreateRefused, refused(seen.Answer)), true
+	case seen.Due && seen.Failures > 0:
+		return limited(scaledjobv1.ReasonCreateFailing, failing(seen.Answer)), true
+	case seen.orphansLimit():
+		return limited(string(seen.Limit), orphaned(seen.Orphans)), true
+	}
+	return Condition{}, false
+}
+
+// unadmitted reports whether messages are outstanding, and all active Jobs wait for their admission.
+func (r *Reconciled) unadmitted() bool {
+	return r.NotReady.Unadmitted && r.Created == 0 && r.Depth != nil && *r.Depth > 0
 }
 
 // orphansLimit reports whether fewer Jobs are created than are due because messages are orphaned.

@@ -21,12 +21,13 @@ import (
 const (
 	// fieldOwner is the field manager of the status.
 	fieldOwner = client.FieldOwner("scaledjob-operator")
-	// leastInterval is the average time between two writes of a status whose conditions change all the time.
+	// leastInterval is the average time between two writes of a status whose conditions change all the time. Writes of
+	// numbers count too.
 	leastInterval = time.Second
 	// applyTimeout bounds a write, so that a slow one delays the Jobs of the ScaledJob only briefly.
 	applyTimeout = 5 * time.Second
 	// burst is how many writes may follow each other without delay if conditions change.
-	burst = 2
+	burst = 3
 )
 
 // StatusRecord is the state of the status of one ScaledJob between reconciles.
@@ -35,7 +36,7 @@ type StatusRecord struct {
 	// then.
 	computed *scaledjobv1.ScaledJobStatus
 	written  *scaledjobv1.ScaledJobStatus
-	// changes limits the rate of writes after changes of conditions.
+	// changes limits the rate at which changes of conditions are written.
 	changes *rate.Limiter
 	// waits is true if the computed status differs from the written one, and due is from when on it may be written, if only
 	// numbers have changed.
@@ -116,8 +117,8 @@ func (w *StatusWriter) Write(
 	if err := w.apply(ctx, sj, record, status); err != nil {
 		return nil, record.retry.Wait(time.Now()), err
 	}
-	if urgent {
-		record.changes.AllowN(now, 1)
+	if record.changes.TokensAt(now) > 0 {
+		record.changes.ReserveN(now, 1)
 	}
 	return before, 0, nil
 }
@@ -146,12 +147,11 @@ func (r *StatusRecord) share(sj *scaledjobv1.ScaledJob, same *scaledjobv1.Scaled
 }
 
 // wait returns how long the write of a changed status is delayed. If conditions have changed, it is urgent, and is not
-// delayed unless they change too often. If only numbers have changed, or if another reconcile follows immediately, it is
+// delayed unless there were many writes. If only numbers have changed, or if another reconcile follows immediately, it is
 // late.
 func (r *StatusRecord) wait(urgent, more bool, now time.Time) time.Duration {
-	if urgent && !more {
-		missing := max(0, 1-r.changes.TokensAt(now))
-		return time.Duration(missing * float64(leastInterval))
+	if urgent && !more && r.changes.TokensAt(now) >= 1 {
+		return 0
 	}
 	return max(0, r.due.Sub(now))
 }

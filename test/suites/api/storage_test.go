@@ -230,7 +230,7 @@ func TestColumns(t *testing.T) {
 		}
 	}
 	g.Expect(always).To(Equal([]string{"NAME", "QUEUE", "DEPTH", "ACTIVE", "DESIRED", "MAX", "MODE", "READY", "AGE"}))
-	g.Expect(wide).To(Equal([]string{"PENDING", "SUSPENDED", "LASTSCALE", "LIMITED", "REASON"}))
+	g.Expect(wide).To(Equal([]string{"PENDING", "SUSPENDEDJOBS", "SUSPENDED", "LASTSCALE", "LIMITED", "REASON"}))
 	g.Expect(table.Rows).To(HaveLen(1))
 	g.Expect(table.Rows[0].Cells[:6]).To(HaveExactElements(
 		"columns", nil, nil, BeNumerically("==", 0), nil, BeNumerically("==", 100),

@@ -150,7 +150,7 @@ func TestEveryEventIsDocumented(t *testing.T) {
 		return slices.Contains([]string{"Connected", "Unreachable"}, reason)
 	})
 	pausing := slices.DeleteFunc(reasons["ScalingLimited"], func(reason string) bool {
-		return slices.Contains([]string{"AtMaxReplicas", "NotLimited", "Suspended"}, reason)
+		return slices.Contains([]string{"AtMaxPending", "AtMaxReplicas", "NotLimited", "Suspended"}, reason)
 	})
 	g.Expect(documented).To(ConsistOf(slices.Concat(own, lost, pausing, []string{"InvalidSpec"})))
 }

@@ -38,7 +38,10 @@ func notRunning() []situation {
 				spec.MaxPendingReplicas = new(int32(1))
 			})
 			s.push(3)
-		}, func(s *stage) { s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxPendingReplicas = nil }) }),
+		}, func(s *stage) {
+			s.Update(untouched, func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxPendingReplicas = nil })
+			s.annotatePods(cluster.PodReadyAfter, "0s")
+		}),
 		suspendedJobs(),
 		limited("jobs-fail", scaledjobv1.ReasonJobsFailing, []string{"have all failed", "kubectl logs"}, func(s *stage) {
 			s.createWell(annotation(cluster.PodFailAfter, "0s"))
@@ -57,8 +60,8 @@ func notRunning() []situation {
 			}),
 	}
 	all[0].short = true
-	for i := 1; i < len(all); i++ {
-		all[i].event = warning(all[i].says.reason)
+	for i := 2; i < len(all); i++ {
+		all[i].event = warning(all[i].says.reason) // The first two are the user's own limits.
 	}
 	return append(all, notStarting()...)
 }
@@ -96,12 +99,10 @@ func untouched(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.Template
 
 // suspendedJobs is a situation in which all Jobs are suspended.
 func suspendedJobs() situation {
-	is := limited("jobs-suspended", scaledjobv1.ReasonJobsSuspended, []string{"2 active Jobs are suspended", "Kueue", "LocalQueue"}, func(s *stage) {
+	return limited("jobs-suspended", scaledjobv1.ReasonJobsSuspended, []string{"2 active Jobs are suspended", "Kueue", "LocalQueue"}, func(s *stage) {
 		s.push(2)
 		s.create(func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.Suspend = new(true) })
 	}, func(s *stage) { s.resume(s.jobs()) })
-	is.event = warning(scaledjobv1.ReasonJobsSuspended, "kubectl describe workloads")
-	return is
 }
 
 // limited is a situation that ScalingLimited tells.

@@ -50,8 +50,9 @@ import (
 // not the same as 0.
 type depthReader interface {
 	Observe(ctx context.Context, source queue.Source) ([]queue.Count, error)
-	// Oldest returns since when the oldest message of each queue is outstanding; zero if that is not known.
-	Oldest(ctx context.Context, source queue.Source, counts []queue.Count) []time.Time
+	// Oldest returns since when the oldest message of each queue is outstanding; zero if that can't be known. Where Redis
+	// does not answer, it keeps the time from before, and returns false.
+	Oldest(ctx context.Context, source queue.Source, counts []queue.Count, before []time.Time) ([]time.Time, bool)
 }
 
 // cacheReader reads what informers have cached. The objects belong to the cache and must not be changed.

@@ -147,10 +147,11 @@ func (s *series) collect(all chan<- prometheus.Metric, key types.NamespacedName)
 			of = pairs("namespace", key.Namespace, "queue", each.label, "scaledjob", key.Name)
 		}
 		all <- metric{depthDesc, prometheus.GaugeValue, of, float64(each.Depth)}
-		for desc, at := range map[*prometheus.Desc]time.Time{sinceDesc: each.NonEmptySince, oldestDesc: each.Oldest} {
-			if !at.IsZero() {
-				all <- metric{desc, prometheus.GaugeValue, of, seconds(at)}
-			}
+		if !each.NonEmptySince.IsZero() {
+			all <- metric{sinceDesc, prometheus.GaugeValue, of, seconds(each.NonEmptySince)}
+		}
+		if !each.Oldest.IsZero() {
+			all <- metric{oldestDesc, prometheus.GaugeValue, of, seconds(each.Oldest)}
 		}
 	}
 	for outcome, count := range map[string]uint64{outcomeSucceeded: s.succeeded, outcomeFailed: s.failed} {

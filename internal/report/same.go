@@ -5,6 +5,7 @@ package report
 
 import (
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -28,8 +29,20 @@ func equalCounts(a, b *scaledjobv1.ScaledJobStatus) bool {
 
 func equalQueues(a, b scaledjobv1.QueueStatus) bool {
 	return a.Name == b.Name && a.ConsumerGroup == b.ConsumerGroup && a.Window == b.Window &&
-		equalValues(a.Depth, b.Depth) && a.NonEmptySince.Equal(b.NonEmptySince) &&
-		a.OldestMessageTime.Equal(b.OldestMessageTime)
+		equalValues(a.Depth, b.Depth) && closeTimes(a.NonEmptySince, b.NonEmptySince) &&
+		closeTimes(a.OldestMessageTime, b.OldestMessageTime)
+}
+
+// leastDifference is the difference between two times of messages from which on a status is written because of it. These times
+// change while a queue is in balance, and would cause writes all the time.
+const leastDifference = time.Minute
+
+// closeTimes reports whether two times of messages differ by less than that.
+func closeTimes(a, b *metav1.Time) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Sub(b.Time).Abs() < leastDifference
 }
 
 func equalConditions(a, b metav1.Condition) bool {

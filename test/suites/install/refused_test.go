@@ -48,7 +48,9 @@ func TestRefusedValues(t *testing.T) {
 		"two monitors": {
 			`metrics: {authentication: None, podMonitor: {enabled: true}, serviceMonitor: {enabled: true}}`, "enable only one of them",
 		},
-		"a monitor of nothing": {`metrics: {enabled: false, serviceMonitor: {enabled: true}}`, "set metrics.enabled to true"},
+		"a monitor of nothing":        {`metrics: {enabled: false, serviceMonitor: {enabled: true}}`, "set metrics.enabled to true"},
+		"dashboards of nothing":       {`{grafanaDashboard: {enabled: true}, metrics: {enabled: false}}`, "grafanaDashboard needs the metrics"},
+		"a label of ours for Grafana": {`grafanaDashboard: {label: helm.sh/chart}`, "at '/grafanaDashboard/label'"},
 		"one port for two": {
 			`probes: {port: 8443}`, "metrics.port and probes.port are both 8443: set one of them to another port",
 		},

@@ -263,6 +263,26 @@ func TestMonitors(t *testing.T) {
 	labels.Expect(labels.objects[service].GetLabels()).To(HaveKeyWithValue("release", "prometheus"))
 }
 
+// Grafana's sidecar finds them, and what it reads are the files of the kustomization.
+func TestDashboards(t *testing.T) {
+	t.Parallel()
+	const prefix = "ConfigMap ops/jobs-scaledjob-operator-dashboard-"
+	byDefault, r, elsewhere := renderSet(t, "defaults"), renderSet(t, "dashboards"), renderSet(t, "dashboards elsewhere")
+	byDefault.Expect(byDefault.titles("ConfigMap")).To(BeEmpty())
+	r.Expect(r.titles("ConfigMap")).To(ConsistOf(prefix+"operator", prefix+"scaledjob", prefix+"scaledjobs"))
+	for _, title := range r.titles("ConfigMap") {
+		r.Expect(r.objects[title].GetLabels()).To(HaveKeyWithValue("grafana_dashboard", "1"))
+	}
+	r.Expect(r.fields(prefix+"scaledjob", "data")).To(HaveKeyWithValue("scaledjob.json", ContainSubstring(`"title": "ScaledJob"`)))
+
+	r.Expect(elsewhere.titles("ConfigMap team-a/")).To(HaveLen(3))
+	for _, title := range elsewhere.titles("ConfigMap") {
+		found := elsewhere.objects[title]
+		r.Expect(found.GetLabels()).To(And(HaveKeyWithValue("example.com/dashboards", "true"), Not(HaveKey("grafana_dashboard"))))
+		r.Expect(found.GetAnnotations()).To(HaveKeyWithValue("grafana_folder", "Jobs"))
+	}
+}
+
 func TestNetworkPolicy(t *testing.T) {
 	t.Parallel()
 	const title = "NetworkPolicy ops/jobs-scaledjob-operator-manager"

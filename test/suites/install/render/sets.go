@@ -49,11 +49,18 @@ metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}, interva
 	"PodMonitor":                `metrics: {podMonitor: {enabled: true, authorization: {credentials: {name: t, key: t}}}}`,
 	"PodMonitor over HTTP":      `metrics: {authentication: None, podMonitor: {enabled: true}}`,
 	"PodMonitor and mTLS":       clientCertificate + `  podMonitor: {enabled: true, clientCertificateSecret: prometheus}`,
+	"dashboards":                `grafanaDashboard: {enabled: true}`,
+	"dashboards elsewhere":      dashboards,
 	"a digest":                  `image: {tag: "", repository: registry.example:5000/team/operator, digest: "` + digest + `"}`,
 	"a tag and a digest":        `image: {tag: v1.2.3, digest: "` + digest + `"}`,
 	"every flag":                everyFlag,
 	"every field of the Pod":    everyField,
 }
+
+const dashboards = `
+grafanaDashboard:
+  {enabled: true, namespace: team-a, label: example.com/dashboards, labelValue: "true", annotations: {grafana_folder: Jobs}}
+`
 
 const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 

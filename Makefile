@@ -88,13 +88,14 @@ soak: parts ## Inject random storms and faults for MINUTES=10. | SEED=n repeats 
 	@go run ./test/soak -minutes=$(or $(MINUTES),10) $(if $(SEED),-seed=$(SEED)) $(if $(filter no,$(SUITES)),-suites=false)
 
 .PHONY: generate
-generate: ## Regenerate deep copies, CRD and RBAC, and the copies of both in the chart.
+generate: ## Regenerate deep copies, CRD and RBAC, the copies of both in the chart, and the tables of metrics.
 	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(TOOL) controller-gen crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
 	go run ./hack/trimcrd $(CRD)
 	$(TOOL) controller-gen rbac:roleName=manager paths=./cmd/... paths=./internal/controller/... output:rbac:dir=config/rbac
 	$(TOOL) kustomize build config/crd > $(CHART)/files/crd.yaml
 	cp config/rbac/role.yaml $(CHART)/files/role.yaml
+	go test ./internal/metrics -run '^TestTheDocumentHasAllMetrics$$' -args -update
 
 .PHONY: fmt
 fmt: ## Format the code.

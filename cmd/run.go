@@ -108,7 +108,9 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		return err
 	}
 	wakes := make(enqueue.Wakes)
+	leads := func() bool { return lease == nil || lease.Held() }
 	collectors := metrics.New(ctrlmetrics.Registry)
+	collectors.Process(ctrlmetrics.Registry, version, leads)
 	watcher := newWatcher(pool, directory, wakes, collectors, options)
 	reconciler := &controller.Reconciler{
 		Cache:    cached,
@@ -122,7 +124,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		Metrics:  collectors,
 		Statuses: &report.StatusWriter{Client: mgr.GetClient()},
 		Wakes:    wakes,
-		Leads:    func() bool { return lease == nil || lease.Held() },
+		Leads:    leads,
 
 		FallbackInterval: options.fallbackInterval,
 	}

@@ -124,8 +124,8 @@ const (
 	// ReasonJobsSuspended: messages are outstanding, and all active Jobs are suspended, for example because Kueue has not
 	// admitted them.
 	ReasonJobsSuspended = "JobsSuspended"
-	// ReasonJobsNotStarting: messages are outstanding, or minReplicas or spareReplicas ask for Jobs, and Jobs have had no ready Pod for a
-	// minute or longer.
+	// ReasonJobsNotStarting: messages are outstanding, or minReplicas or spareReplicas ask for Jobs, and Jobs have had no
+	// ready Pod for a minute or longer.
 	ReasonJobsNotStarting = "JobsNotStarting"
 	// ReasonAtMaxPending: more Jobs are due, and as many active Jobs have no ready Pod as maxPendingReplicas allows.
 	ReasonAtMaxPending = "AtMaxPending"

@@ -164,14 +164,15 @@ type QueueStatus struct {
 	// +optional
 	Depth *int64 `json:"depth,omitempty"`
 
-	// nonEmptySince is since when the operator has found outstanding messages each time it read the queue. Unless the queue
-	// had messages before the operator first read it, none has waited for longer. Absent while the queue is empty.
+	// nonEmptySince is since when the operator has found outstanding messages each time it read the queue. No message is
+	// older, unless it came before the operator first read the queue. In a status that changes for no other cause, it may be up
+	// to a minute too early. Absent while the queue is empty.
 	// +optional
 	NonEmptySince *metav1.Time `json:"nonEmptySince,omitempty"`
 
-	// oldestMessageTime is since when the oldest outstanding message is outstanding, at most a few seconds ago: when the entry
-	// of a stream was added, or when the member of a sorted set with the window Due became due. Absent for other queues,
-	// while the queue is empty, and if Redis does not say.
+	// oldestMessageTime is when the oldest outstanding message came: when the entry of a stream was added, or when the member
+	// of a sorted set with the window Due became due. The operator asks Redis for it every 10 seconds at most. Absent for
+	// other queues, while the queue is empty, and if Redis does not answer.
 	// +optional
 	OldestMessageTime *metav1.Time `json:"oldestMessageTime,omitempty"`
 }

@@ -88,8 +88,8 @@ type ScaledJobSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	ActivationThreshold int64 `json:"activationThreshold,omitempty"`
 
-	// maxWaitSeconds is how long messages wait at most if the depth does not exceed activationThreshold. After that time
-	// the Jobs for them are due. 1 to 86400. By default they wait without a limit.
+	// maxWaitSeconds is how long messages wait at most for the depth to exceed activationThreshold. After that time the Jobs
+	// for them are due. 1 to 86400. By default they wait without a limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400

@@ -46,13 +46,10 @@ func decide(spec *scaledjob.Resolved, seen observation, stopped bool, pause *sca
 	if seen.queues.err != nil {
 		return plan{}
 	}
-	active := int64(len(seen.jobs.Active) + len(seen.unanswered))
-	state := scaling.Observation{
-		Queues: spec.Contents(seen.queues.counts), Active: active, Claimed: int64(seen.claimed), Overdue: seen.overdue,
-	}
+	state := stateOf(spec, seen)
 	decision := scaling.Decide(state, spec.Policy)
 	resend := seen.unanswered
-	if int64(decision.Desired) < active {
+	if int64(decision.Desired) < state.Active {
 		resend = nil
 	}
 	lost, free := int64(len(resend)), scaling.Free(state, spec.Policy, pause.Orphaned(), int64(len(pause.Probes())))
@@ -73,9 +70,20 @@ func decide(spec *scaledjob.Resolved, seen observation, stopped bool, pause *sca
 	return result
 }
 
+// stateOf converts the observation into the input of the decision.
+func stateOf(spec *scaledjob.Resolved, seen observation) scaling.Observation {
+	return scaling.Observation{
+		Queues:  spec.Contents(seen.queues.counts),
+		Overdue: seen.overdue,
+		Active:  int64(len(seen.jobs.Active) + len(seen.unanswered)),
+		Claimed: int64(seen.claimed),
+	}
+}
+
 // isIdle reports whether the operator could not create a Job if a message arrived now.
 func isIdle(spec *scaledjob.Resolved, seen observation, plan plan, done created) bool {
 	active := len(seen.jobs.Active) + len(seen.unanswered) + done.jobs
-	full := active >= int(spec.Policy.MaxReplicas) || spec.Policy.Startable(seen.pending()+int64(done.jobs)) == 0
+	pending := seen.pending() + int64(max(0, done.jobs-len(plan.resend))) // pending counts those that were sent again.
+	full := active >= int(spec.Policy.MaxReplicas) || spec.Policy.Startable(pending) == 0
 	return !plan.reacts || done.failed() || full
 }

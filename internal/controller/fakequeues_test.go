@@ -17,6 +17,9 @@ type fakeQueues struct {
 	mu     sync.Mutex
 	counts map[string]queue.Count
 	errs   map[string]error
+	// oldest are the times that Oldest returns, and asked is how often it was called.
+	oldest []time.Time
+	asked  int
 }
 
 // SetDepth sets the number of waiting messages of key.
@@ -60,7 +63,13 @@ func (f *fakeQueues) Observe(ctx context.Context, source queue.Source) ([]queue.
 	return counts, nil
 }
 
-// Oldest knows of no message since when it is outstanding.
-func (f *fakeQueues) Oldest(_ context.Context, source queue.Source, _ []queue.Count) []time.Time {
-	return make([]time.Time, len(source.Queues))
+// Oldest returns the times that a test sets, or what was before if it sets none.
+func (f *fakeQueues) Oldest(_ context.Context, _ queue.Source, _ []queue.Count, before []time.Time) ([]time.Time, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked++
+	if f.oldest == nil {
+		return before, false
+	}
+	return f.oldest, true
 }

@@ -10,9 +10,12 @@ import (
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
 // Only as many Jobs start at the same time as maxPendingReplicas says. The next ones follow as these become ready or end.
@@ -115,8 +118,8 @@ func TestMessagesDoNotWaitForLongerThanMaxWaitSeconds(t *testing.T) {
 	})
 }
 
-// Messages that are in progress in a Job do not wait; without any Job they do.
-func TestMessagesInProgressWaitOnlyWithoutAJob(t *testing.T) {
+// Messages wait while they have no Job, whether they are in progress or not.
+func TestMessagesWithTheirJobsDoNotWait(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	for name, c := range map[string]struct {
@@ -124,24 +127,140 @@ func TestMessagesInProgressWaitOnlyWithoutAJob(t *testing.T) {
 		jobs    int
 		overdue bool
 	}{
-		"waiting":                   {queue.Count{Waiting: 1}, 1, true},
+		"without a Job":             {queue.Count{Waiting: 11}, 0, true},
+		"with too few Jobs":         {queue.Count{Waiting: 11}, 1, true},
+		"with their Jobs":           {queue.Count{Waiting: 11}, 2, false},
 		"in progress in a Job":      {queue.Count{InProgress: 1}, 1, false},
 		"in progress without a Job": {queue.Count{InProgress: 1}, 0, true},
 		"none":                      {queue.Count{}, 0, false},
-		"above the threshold":       {queue.Count{Waiting: 51}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			spec := &scaledjobv1.ScaledJobSpec{ActivationThreshold: 50, MaxWaitSeconds: new(int32(60))}
+			sj := scaledJob()
+			sj.Spec.ActivationThreshold = 50
+			spec := scaledjob.Resolve(sj)
 			seen := observation{queues: queues{counts: queue.Counts{c.count}}, jobs: activeJobs(c.jobs)}
-			mem := &memory{waitingSince: now.Add(time.Hour)}
-			mem.observeWait(spec, seen, now) // The clock was set back.
-			overdue, next := mem.observeWait(spec, seen, now.Add(59*time.Second))
+			mem := &memory{waitingSince: now.Add(time.Hour)} // The clock was set back.
+			overdue, next := mem.observeWait(time.Minute, &spec, seen, now)
 			g.Expect(overdue).To(BeFalse())
 			g.Expect(next.Equal(now.Add(time.Minute))).To(Equal(c.overdue))
-			overdue, _ = mem.observeWait(spec, seen, now.Add(time.Minute))
+			overdue, _ = mem.observeWait(time.Minute, &spec, seen, now.Add(time.Minute-1))
+			g.Expect(overdue).To(BeFalse())
+			overdue, _ = mem.observeWait(time.Minute, &spec, seen, now.Add(time.Minute))
 			g.Expect(overdue).To(Equal(c.overdue))
 		})
 	}
+}
+
+// Once the messages of a batch have their Jobs, further messages are the next batch, although the queue is never empty.
+func TestMicroBatchesFollowEachOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		sj := scaledJob()
+		sj.Spec.ActivationThreshold, sj.Spec.MaxWaitSeconds, sj.Spec.PollingIntervalSeconds = 50, new(int32(60)), 3600
+		w := newWorld(t, sj)
+		w.queues.SetDepth(emailQueue, 20)
+		w.reconcile(ctx)
+		time.Sleep(time.Minute)
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(2))
+		w.reconcile(ctx)
+		w.queues.SetDepth(emailQueue, 5)
+		w.finishActive(ctx, batchv1.JobComplete)
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(2), "these five wait for others")
+		time.Sleep(time.Minute)
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(3))
+	})
+}
+
+// The times of messages are in the status. They stay over edits of other fields, failed reads and restarts, and go with
+// their queue.
+func TestTimesOfMessages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		sj := scaledJob()
+		sj.Spec.QueueName = ""
+		stream := scaledjobv1.Queue{Name: "events", Type: scaledjobv1.QueueStream}
+		sj.Spec.Queues = []scaledjobv1.Queue{stream}
+		w := newWorld(t, sj)
+		began := time.Now()
+		w.queues.oldest = []time.Time{began.Add(-time.Minute)}
+		status := func() scaledjobv1.QueueStatus {
+			w.reconcile(ctx)
+			time.Sleep(lateStatus)
+			w.reconcile(ctx)
+			return w.scaledJob(ctx).Status.Queues[len(w.scaledJob(ctx).Status.Queues)-1]
+		}
+		w.queues.SetDepth("events", 5)
+		w.reconcile(ctx)
+		first := status()
+		w.Expect(first.NonEmptySince.Time).To(BeTemporally("==", began))
+		w.Expect(first.OldestMessageTime.Time).To(BeTemporally("==", began.Add(-time.Minute)))
+		w.Expect(w.queues.asked).To(Equal(1), "not each time")
+
+		w.queues.oldest = nil
+		time.Sleep(oldestInterval)
+		w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) {
+			spec.Queues = []scaledjobv1.Queue{{Name: "before"}, stream}
+		})
+		w.Expect(status()).To(Equal(first), "Redis did not answer, and the queue is another one of the spec")
+		asked := w.queues.asked
+		time.Sleep(oldestInterval)
+		w.Expect(status()).To(Equal(first))
+		w.Expect(w.queues.asked).To(Equal(asked), "nor soon again")
+
+		w.forgetAll()
+		w.queues.SetError("events", &failure.Error{Reason: failure.ReasonUnreachable, Err: errAway})
+		w.reconcile(ctx)
+		w.queues.SetDepth("events", 5)
+		w.Expect(status().NonEmptySince).To(Equal(first.NonEmptySince))
+
+		w.queues.SetDepth("events", 0)
+		w.Expect(status().NonEmptySince).To(BeNil())
+		w.queues.SetDepth("events", 1)
+		w.Expect(status().NonEmptySince.Time).To(BeTemporally(">", began))
+	})
+}
+
+// Jobs that wait for their admission are reported if no other Job is active, and not at once: a controller that admits Jobs
+// suspends each for a moment.
+func TestSuspendedJobsAreReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		sj := scaledJob()
+		sj.Spec.JobTemplate.Spec.Suspend = new(true)
+		w := newWorld(t, sj)
+		w.queues.SetDepth(emailQueue, 20)
+		w.reconcile(ctx)
+		suspend := func(name string, is bool) {
+			var job batchv1.Job
+			w.Expect(w.api.Get(ctx, client.ObjectKey{Namespace: emails.Namespace, Name: name}, &job)).To(Succeed())
+			job.Spec.Suspend = &is
+			w.Expect(w.api.Update(ctx, &job)).To(Succeed())
+		}
+		w.reconcile(ctx)
+		suspend(w.names()[0], false)
+		time.Sleep(time.Minute - 2*admissionTimeout)
+		w.reconcile(ctx)
+		suspend(w.names()[0], true)
+		result := w.reconcile(ctx)
+		w.Expect(result.RequeueAfter).To(BeNumerically("<=", admissionTimeout))
+		w.Expect(w.limited(ctx)).To(Equal("NotLimited"), "one of them was not suspended a moment ago")
+		time.Sleep(admissionTimeout)
+		w.reconcile(ctx)
+		w.Expect(w.limited(ctx)).To(Equal("JobsSuspended"))
+		time.Sleep(lateStatus)
+		w.reconcile(ctx)
+		w.Expect(w.scaledJob(ctx).Status.SuspendedJobs).To(BeEquivalentTo(2))
+		suspend(w.names()[1], false)
+		time.Sleep(time.Second)
+		w.reconcile(ctx)
+		w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
+	})
 }

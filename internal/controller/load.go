@@ -65,6 +65,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 func (r *Reconciler) reportMalformed(ctx context.Context, found *scaledjob.ScaledJob, mem *memory) *stop {
 	sj := &found.ScaledJob
 	mem.readiness = nil // Nobody observes the Jobs meanwhile.
+	r.memories.unname(sj.Name, mem)
 	r.unsubscribe(client.ObjectKeyFromObject(sj))
 	r.Metrics.Failed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName)
 	before := mem.status.Latest(sj)

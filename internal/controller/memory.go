@@ -35,11 +35,15 @@ type memory struct {
 	refusals scaling.Refusals
 	// suspended is spec.suspend at the last reconcile.
 	suspended bool
-	// waitingSince is since when messages have waited, or have been in progress without any Job; zero if none have.
+	// ages are those of the messages in each queue, and askOldest is when Redis may be asked for the oldest messages again.
+	// waitingSince is since when messages have been outstanding without their Jobs, if maxWaitSeconds is set; zero if none are.
+	ages         []age
+	askOldest    time.Time
 	waitingSince time.Time
-	// oldest is since when the oldest message of each queue is outstanding, and oldestAsked is when Redis was asked for that.
-	oldest      []time.Time
-	oldestAsked time.Time
+	// suspendedSince is since when all active Jobs have been suspended; zero if they are not. quotaTurn is when the ScaledJob
+	// may try again because a quota may have room; zero if it has no turn.
+	suspendedSince time.Time
+	quotaTurn      time.Time
 	// readiness records which Jobs have, and have had, a ready Pod.
 	readiness jobs.Readiness
 	// templateHash is the hash of the template at the last reconcile; empty before the first.
@@ -161,20 +165,9 @@ func (m *memories) of(sj *scaledjobv1.ScaledJob) *memory {
 		m.all = map[types.NamespacedName]*memory{}
 	}
 	if m.all[key] == nil {
-		m.all[key] = &memory{uid: sj.UID, status: report.NewStatusRecord(), waitingSince: firstNonEmpty(sj.Status.Queues)}
+		m.all[key] = &memory{uid: sj.UID, status: report.NewStatusRecord()}
 	}
 	return m.all[key]
-}
-
-// firstNonEmpty returns since when one of the queues has had messages, according to the status; zero if none has. The queue
-// may have been empty while no operator ran, but a message must not wait for longer because of a restart.
-func firstNonEmpty(queues []scaledjobv1.QueueStatus) (first time.Time) {
-	for _, queue := range queues {
-		if since := queue.NonEmptySince; since != nil && (first.IsZero() || since.Time.Before(first)) {
-			first = since.Time
-		}
-	}
-	return first
 }
 
 // drop removes the memory of a ScaledJob and returns the UID of that ScaledJob.

@@ -186,8 +186,8 @@ func (p *operatorProcess) Observe(context.Context, queue.Source) ([]queue.Count,
 }
 
 // Oldest knows of no message since when it is outstanding.
-func (p *operatorProcess) Oldest(context.Context, queue.Source, []queue.Count) []time.Time {
-	return nil
+func (p *operatorProcess) Oldest(_ context.Context, _ queue.Source, _ []queue.Count, before []time.Time) ([]time.Time, bool) {
+	return before, true
 }
 
 // fate determines the result of a create.

@@ -39,6 +39,10 @@ type observation struct {
 	// them; zero if none will.
 	waiting     jobs.Waiting
 	nextWaiting time.Time
+	// unadmitted is true if all active Jobs have been suspended for long. nextUnadmitted is when they will have been; zero if
+	// not all are suspended.
+	unadmitted     bool
+	nextUnadmitted time.Time
 	// queues is the content of the queues of the spec.
 	queues queues
 	// overdue is true if messages have waited for maxWaitSeconds. nextOverdue is when they will have; zero if that does not
@@ -93,7 +97,9 @@ func (r *Reconciler) observe(ctx context.Context, t *target, serverErr error) (o
 	}
 	seen.unanswered = r.Gate.Observe(t.sj.UID, &seen.jobs)
 	seen.claimed, seen.nextClaim = t.mem.observeReadiness(t.sj, seen.jobs.Active)
-	seen.waiting, seen.nextWaiting = t.mem.readiness.Waiting(seen.jobs.Active, seen.templateHash, time.Now())
+	now := time.Now()
+	seen.waiting, seen.nextWaiting = t.mem.readiness.Waiting(seen.jobs.Active, seen.templateHash, now)
+	seen.unadmitted, seen.nextUnadmitted = t.mem.observeSuspended(&seen.jobs, now)
 	if notified := r.Watcher.TakeNotified(keyspace.ID(t.key())); t.mem.notified.IsZero() {
 		t.mem.notified = notified
 	}
@@ -117,6 +123,26 @@ func (m *memory) observeReadiness(sj *scaledjobv1.ScaledJob, active []*batchv1.J
 	return m.readiness.Claimed(strategy.ClaimGrace(), now)
 }
 
+// admissionTimeout is how long all active Jobs may be suspended before the status says so. A controller that admits Jobs
+// suspends each one for a moment.
+const admissionTimeout = 5 * time.Second
+
+// observeSuspended records since when all active Jobs have been suspended. It returns whether that is long ago, and
+// otherwise when it will be; zero if not all are suspended.
+func (m *memory) observeSuspended(owned *jobs.Owned, now time.Time) (long bool, next time.Time) {
+	switch all := len(owned.Active) > 0 && owned.Suspended() == len(owned.Active); {
+	case !all:
+		m.suspendedSince = time.Time{}
+		return false, time.Time{}
+	case m.suspendedSince.IsZero():
+		m.suspendedSince = now
+	}
+	if until := m.suspendedSince.Add(admissionTimeout); now.Before(until) {
+		return false, until
+	}
+	return true, time.Time{}
+}
+
 // observeQueues reads the queues and compares their depths with the notifications.
 func (r *Reconciler) observeQueues(ctx context.Context, t *target, seen *observation) {
 	began := time.Now()
@@ -124,30 +150,11 @@ func (r *Reconciler) observeQueues(ctx context.Context, t *target, seen *observa
 	if seen.queues.err == nil {
 		r.Metrics.Read(time.Since(began))
 		seen.missed = r.compare(t, seen.queues.counts, began)
-		seen.overdue, seen.nextOverdue = t.mem.observeWait(&t.sj.Spec, *seen, time.Now())
+		now := time.Now()
+		t.mem.observeAges(t, seen.queues.counts, now)
+		seen.overdue, seen.nextOverdue = t.mem.observeWait(t.sj.Spec.MaxWait(), &t.spec, *seen, now)
 	}
 	seen.events = r.Watcher.State(keyspace.ID(t.key()))
-}
-
-// observeWait records since when messages have waited, or have been in progress without any Job. It returns whether that is
-// maxWaitSeconds ago, and otherwise when it will be; zero if no messages wait for that.
-func (m *memory) observeWait(spec *scaledjobv1.ScaledJobSpec, seen observation, now time.Time) (overdue bool, next time.Time) {
-	counts, jobs := seen.queues.counts, len(seen.jobs.Active)+len(seen.unanswered)
-	if counts.Waiting() == 0 && (jobs > 0 || counts.Outstanding() == 0) {
-		m.waitingSince = time.Time{}
-		return false, time.Time{}
-	}
-	if m.waitingSince.IsZero() || m.waitingSince.After(now) {
-		m.waitingSince = now
-	}
-	longest := spec.MaxWait()
-	if longest == 0 || counts.Outstanding() > spec.ActivationThreshold {
-		return false, time.Time{}
-	}
-	if until := m.waitingSince.Add(longest); now.Before(until) {
-		return false, until
-	}
-	return true, time.Time{}
 }
 
 // read reads the queues.

@@ -35,14 +35,13 @@ func (r *Reconciler) updatePause(t *target, seen observation) {
 		mem.pause = scaling.ResumePause(report.Limit(&t.sj.Status), report.PausedUntil(&t.sj.Status), now)
 		mem.failures = report.FailuresBefore(&t.sj.Status)
 	}
-	if since.MadeRoom {
+	var hasTurn bool
+	hasTurn, mem.quotaTurn = r.memories.takeTurn(t, now)
+	if since.MadeRoom || hasTurn {
 		mem.refusals.MadeRoom()
 	}
-	if turn, has := r.memories.takeTurn(t, now); has {
-		mem.refusals.MadeRoom()
-		if turn.deleted {
-			mem.roomMade = now
-		}
+	if hasTurn && now.Sub(mem.roomMade) >= quotaLagTwice {
+		mem.roomMade = now // The quota may still count the deleted Job.
 	}
 	if seen.queues.err != nil {
 		mem.pause.ReadFailed()

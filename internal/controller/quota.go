@@ -15,38 +15,43 @@ import (
 // again. Most of them are refused again.
 const quotaSpacing = 100 * time.Millisecond
 
-// quotaWaiters are the ScaledJobs of a namespace whose last create a quota refused. Each may try again in the turn that it
-// got when a Job of any of them finished or was deleted.
+// quotaLagTwice is how long after a window in which refusals are not final the next one may begin, so that deletes of others
+// do not keep a ScaledJob from deleting its own finished Jobs for the quota.
+const quotaLagTwice = 2 * quotaLag
+
+// quotaWaiters are the ScaledJobs of a namespace whose last create a quota refused.
 type quotaWaiters struct {
-	turns map[string]quotaTurn
+	// idle are those without a turn. turns are when the others may try again.
+	idle  map[string]struct{}
+	turns map[string]time.Time
 	// next is the earliest free turn.
 	next time.Time
 }
 
-// quotaTurn is when a ScaledJob may try to create a Job again; at is zero if nothing has made room. deleted is true if a
-// Job was deleted, which a quota may notice later than the operator.
-type quotaTurn struct {
-	at      time.Time
-	deleted bool
-}
-
 // noteQuota records whether a quota keeps the ScaledJob from creating Jobs that are due.
 func (m *memories) noteQuota(t *target, plan plan, done created) {
-	refused := done.failed() && t.mem.answer.By == admission.ByQuota
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	waiters := m.quotas[t.sj.Namespace]
-	switch {
-	case refused && waiters == nil:
+	switch refused := done.failed() && t.mem.answer.By == admission.ByQuota; {
+	case refused:
+		m.awaitQuota(t.key())
+	case done.failed() || done.jobs > 0 || plan.known && plan.due == 0 || t.sj.Spec.Suspend:
+		m.leaveQuota(t.key())
+	}
+}
+
+// awaitQuota records that a quota keeps the ScaledJob from creating Jobs. The caller holds the lock.
+func (m *memories) awaitQuota(key types.NamespacedName) {
+	waiters := m.quotas[key.Namespace]
+	if waiters == nil {
+		waiters = &quotaWaiters{idle: map[string]struct{}{}, turns: map[string]time.Time{}}
 		if m.quotas == nil {
 			m.quotas = map[string]*quotaWaiters{}
 		}
-		m.quotas[t.sj.Namespace] = &quotaWaiters{turns: map[string]quotaTurn{t.sj.Name: {}}}
-	case waiters == nil:
-	case refused:
-		waiters.turns[t.sj.Name] = waiters.turns[t.sj.Name]
-	case done.jobs > 0 || plan.known && plan.due == 0:
-		m.leaveQuota(t.key())
+		m.quotas[key.Namespace] = waiters
+	}
+	if _, has := waiters.turns[key.Name]; !has {
+		waiters.idle[key.Name] = struct{}{}
 	}
 }
 
@@ -56,48 +61,52 @@ func (m *memories) leaveQuota(key types.NamespacedName) {
 	if waiters == nil {
 		return
 	}
+	delete(waiters.idle, key.Name)
 	delete(waiters.turns, key.Name)
-	if len(waiters.turns) == 0 {
+	if len(waiters.idle)+len(waiters.turns) == 0 {
 		delete(m.quotas, key.Namespace)
 	}
 }
 
-// freed gives a turn to each ScaledJob of the namespace that waits for a quota and has none. deleted is true if a Job was
-// deleted, and false if it has finished. It returns how long after now the turns are.
-func (m *memories) freed(namespace string, deleted bool) map[types.NamespacedName]time.Duration {
+// freed gives a turn to each ScaledJob of the namespace that waits for a quota and has none, because a Job was deleted. It
+// returns how long after now the turns are.
+func (m *memories) freed(namespace string) map[types.NamespacedName]time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	waiters, now := m.quotas[namespace], time.Now()
 	if waiters == nil {
 		return nil
 	}
-	wakes := map[types.NamespacedName]time.Duration{}
-	for name, turn := range waiters.turns {
-		if turn.at.IsZero() {
-			if waiters.next.Before(now) {
-				waiters.next = now
-			}
-			turn.at, waiters.next = waiters.next, waiters.next.Add(quotaSpacing)
-			wakes[types.NamespacedName{Namespace: namespace, Name: name}] = turn.at.Sub(now)
-		}
-		turn.deleted = turn.deleted || deleted
-		waiters.turns[name] = turn
+	wakes := make(map[types.NamespacedName]time.Duration, len(waiters.idle))
+	for name := range waiters.idle {
+		turn := later(waiters.next, now)
+		waiters.turns[name], waiters.next = turn, turn.Add(quotaSpacing)
+		wakes[types.NamespacedName{Namespace: namespace, Name: name}] = turn.Sub(now)
 	}
+	clear(waiters.idle)
 	return wakes
 }
 
-// takeTurn returns the turn of the ScaledJob if it has come, and removes it.
-func (m *memories) takeTurn(t *target, now time.Time) (turn quotaTurn, has bool) {
+// takeTurn returns whether the turn of the ScaledJob has come, and otherwise when it will; zero if it has none.
+func (m *memories) takeTurn(t *target, now time.Time) (has bool, next time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	waiters := m.quotas[t.sj.Namespace]
 	if waiters == nil {
-		return quotaTurn{}, false
+		return false, time.Time{}
 	}
-	turn = waiters.turns[t.sj.Name]
-	if turn.at.IsZero() || now.Before(turn.at) {
-		return quotaTurn{}, false
+	turn, booked := waiters.turns[t.sj.Name]
+	if !booked || now.Before(turn) {
+		return false, turn
 	}
-	waiters.turns[t.sj.Name] = quotaTurn{}
-	return turn, true
+	delete(waiters.turns, t.sj.Name)
+	waiters.idle[t.sj.Name] = struct{}{}
+	return true, time.Time{}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

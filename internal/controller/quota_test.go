@@ -40,32 +40,47 @@ func TestFreePlacesOfAQuotaAreOfferedInTurns(t *testing.T) {
 		other.mem.answer.By = admission.ByWebhook
 		all.noteQuota(other, plan{}, refused)
 
-		g.Expect(all.freed("images", true)).To(BeEmpty(), "a webhook does not wait for a free place")
-		wakes := all.freed("mail", false)
+		g.Expect(all.freed("images")).To(BeEmpty(), "a webhook does not wait for a free place")
+		wakes := all.freed("mail")
 		delays := make([]time.Duration, 0, len(wakes))
 		for _, delay := range wakes {
 			delays = append(delays, delay)
 		}
 		g.Expect(delays).To(ConsistOf(0*time.Second, quotaSpacing, 2*quotaSpacing))
-		g.Expect(all.freed("mail", true)).To(BeEmpty(), "each has its turn already")
+		g.Expect(all.freed("mail")).To(BeEmpty(), "each has its turn already")
+		for _, waits := range waiting {
+			has, next := all.takeTurn(waits, time.Now().Add(-time.Millisecond))
+			g.Expect(has).To(BeFalse(), "another event came earlier")
+			g.Expect(next).To(BeTemporally("~", time.Now(), 2*quotaSpacing), "so that the turn is not lost")
+		}
 
 		time.Sleep(2 * quotaSpacing)
 		for _, waits := range waiting {
-			turn, has := all.takeTurn(waits, time.Now())
-			g.Expect(has && turn.deleted).To(BeTrue())
-			_, has = all.takeTurn(waits, time.Now())
+			has, _ := all.takeTurn(waits, time.Now())
+			g.Expect(has).To(BeTrue())
+			has, next := all.takeTurn(waits, time.Now())
 			g.Expect(has).To(BeFalse(), "a turn is for one attempt")
+			g.Expect(next).To(BeZero())
 		}
-		g.Expect(all.freed("mail", true)).To(HaveLen(3))
+		g.Expect(all.freed("mail")).To(HaveLen(3))
 
 		all.noteQuota(waiting[0], plan{}, created{jobs: 1})
 		all.noteQuota(waiting[1], plan{known: true}, created{})
-		all.drop(waiting[2].key())
-		g.Expect(all.quotas).To(BeEmpty(), "none waits any longer")
+		all.noteQuota(waiting[2], plan{}, refused)
+		g.Expect(all.quotas["mail"].turns).To(HaveLen(1), "it keeps its turn")
+		waiting[2].mem.answer.By = admission.ByWebhook
+		all.noteQuota(waiting[2], plan{}, refused)
+		g.Expect(all.quotas).To(BeEmpty(), "none waits for a quota any longer")
+
+		waiting[0].mem.answer.By = admission.ByQuota
+		all.noteQuota(waiting[0], plan{}, refused)
+		all.drop(waiting[0].key())
+		g.Expect(all.quotas).To(BeEmpty())
 	})
 }
 
-// A quota may notice later than the operator that a Job was deleted, so its next refusal is not final.
+// A quota may notice later than the operator that a Job was deleted, so its next refusal is not final. If others delete Jobs
+// all the time, later refusals are, so that the ScaledJob deletes its own finished Jobs for the quota.
 func TestADeletedJobOfAnotherScaledJobMakesRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,11 +92,38 @@ func TestADeletedJobOfAnotherScaledJobMakesRoom(t *testing.T) {
 		w.reconcile(ctx)
 		w.Expect(w.names()).To(HaveLen(1))
 
-		w.Expect(w.r.memories.freed(emails.Namespace, true)).To(HaveKeyWithValue(emails, 0*time.Second))
+		w.Expect(w.r.memories.freed(emails.Namespace)).To(HaveKeyWithValue(emails, 0*time.Second))
 		w.Expect(w.reconcileFails(ctx)).To(MatchError(errForbidden), "it is retried with backoff")
+		time.Sleep(quotaLag)
+		w.r.memories.freed(emails.Namespace)
+		w.reconcile(ctx)
+		w.Expect(w.limited(ctx)).To(Equal("CreateRefused"))
+
+		time.Sleep(quotaLag)
+		w.r.memories.freed(emails.Namespace)
 		w.onCreate = send
 		w.reconcile(ctx)
 		w.Expect(w.jobs(ctx)).To(HaveLen(1))
 		w.Expect(w.r.memories.quotas).To(BeEmpty())
+	})
+}
+
+// A turn that has not come yet is not lost if the ScaledJob is reconciled before it.
+func TestTheTurnOfAQuotaIsNotLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 10)
+		w.onCreate = refuse(errForbidden)
+		w.reconcile(ctx)
+		w.r.memories.quotas[emails.Namespace].next = time.Now().Add(3 * time.Second)
+		w.r.memories.freed(emails.Namespace)
+		w.Expect(w.reconcile(ctx).RequeueAfter).To(BeNumerically("<=", 3*time.Second))
+		w.Expect(w.names()).To(HaveLen(1))
+		time.Sleep(3 * time.Second)
+		w.onCreate = send
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(2))
 	})
 }

@@ -407,6 +407,10 @@ func TestReconcileReportsToTheMetrics(t *testing.T) {
 	w.Expect(values["scaledjob_last_read_timestamp_seconds"]).To(BeNumerically("~", time.Now().Unix(), 60))
 	w.Expect(values["scaledjob_queue_nonempty_since_timestamp_seconds"]).To(BeNumerically("~", time.Now().Unix(), 60))
 	delete(values, "scaledjob_last_read_timestamp_seconds")
+	w.Expect(values["scaledjob_mode"]).To(BeEquivalentTo(1), "one of the three")
+	w.Expect(values["scaledjob_condition"]).To(BeNumerically(">=", 5), "each condition")
+	delete(values, "scaledjob_mode")
+	delete(values, "scaledjob_condition")
 	delete(values, "scaledjob_queue_nonempty_since_timestamp_seconds")
 	w.Expect(values).To(Equal(map[string]float64{
 		"scaledjob_queue_depth":                  47,
@@ -414,6 +418,8 @@ func TestReconcileReportsToTheMetrics(t *testing.T) {
 		"scaledjob_active_jobs":                  5,
 		"scaledjob_pending_jobs":                 5,
 		"scaledjob_suspended_jobs":               0,
+		"scaledjob_max_replicas":                 20,
+		"scaledjob_suspend":                      0,
 		"scaledjob_reconcile_total":              3,
 		"scaledjob_reconcile_errors_total":       1,
 		"scaledjob_jobs_created_total":           5,

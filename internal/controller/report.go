@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -45,7 +44,7 @@ func (r *Reconciler) report(
 	}
 	r.logFailures(ctx, deleted.Err, statusErr)
 	failed := errors.Join(created.err, created.refusal, deleted.Err, statusErr)
-	r.Metrics.Observe(t.key(), sample(t, status, seen, plan, failed))
+	r.Metrics.Observe(t.key(), r.sample(t, status, seen, plan, created, failed))
 	return statusWait
 }
 
@@ -99,7 +98,7 @@ func reconciled(
 	result := report.Reconciled{
 		Jobs:          seen.jobs,
 		Created:       created.jobs,
-		Queues:        queueStatuses(t, seen, now),
+		Queues:        queueStatuses(t, seen.queues),
 		QueueErr:      seen.queues.err,
 		Rejected:      seen.queues.rejected,
 		Replica:       seen.queues.replica,
@@ -116,6 +115,7 @@ func reconciled(
 		Failures:      t.mem.failures,
 		Answer:        t.mem.answer,
 		NotReady:      seen.waiting,
+		Unadmitted:    seen.unadmitted,
 		Overdue:       seen.overdue,
 		Still:         plan.known && now.Sub(t.mem.pause.StillSince()) >= stillAfter,
 		Refresh:       now.Sub(t.mem.refreshed) >= refreshInterval,
@@ -150,7 +150,7 @@ func orphans(t *target, seen observation) (found report.Orphans) {
 }
 
 // queueStatuses returns the status of each queue of the spec, with its depth if that is known.
-func queueStatuses(t *target, seen observation, now time.Time) []scaledjobv1.QueueStatus {
+func queueStatuses(t *target, seen queues) []scaledjobv1.QueueStatus {
 	statuses := make([]scaledjobv1.QueueStatus, len(t.spec.Queues))
 	for i, each := range t.spec.Queues {
 		statuses[i].Name = each.Name
@@ -160,10 +160,10 @@ func queueStatuses(t *target, seen observation, now time.Time) []scaledjobv1.Que
 		if each.SortedSet != nil {
 			statuses[i].Window = each.SortedSet.Window
 		}
-		if seen.queues.err == nil {
-			statuses[i].Depth = new(seen.queues.counts[i].Outstanding())
-			t.mem.setAge(&statuses[i], seen.before.Queues, i, now)
+		if seen.err == nil {
+			statuses[i].Depth = new(seen.counts[i].Outstanding())
 		}
+		t.mem.setAge(&statuses[i], i)
 	}
 	return statuses
 }
@@ -184,8 +184,8 @@ func (r *Reconciler) emit(sj *scaledjobv1.ScaledJob, all ...report.Event) {
 }
 
 // sample converts the result of the reconcile into metrics.
-func sample(
-	t *target, status *scaledjobv1.ScaledJobStatus, seen observation, plan plan, err error,
+func (r *Reconciler) sample(
+	t *target, status *scaledjobv1.ScaledJobStatus, seen observation, plan plan, created created, err error,
 ) metrics.Sample {
 	result := metrics.Sample{
 		Queue:     t.sj.Spec.QueueName,
@@ -193,16 +193,34 @@ func sample(
 		Active:    status.ActiveJobs,
 		Pending:   status.PendingJobs,
 		Suspended: status.SuspendedJobs,
+		Max:       t.spec.Policy.MaxReplicas,
 		Pausing:   report.Pausing(status),
+		Suspend:   t.sj.Spec.Suspend,
+		Mode:      string(status.Mode),
 		Events:    status.Mode == scaledjobv1.ModeEvents,
 		LastEvent: seen.events.LastEvent,
 		Missed:    seen.missed,
-		Failed:    err != nil || (seen.queues.err != nil && !seen.queues.err.Busy()),
+		Refused:   created.refusal != nil,
+		RefusedBy: string(created.refused.By),
+
+		Conditions:         conditionsOf(status),
+		CertificatesExpire: r.Servers.CertificatesExpire(t.spec.Source.Endpoint),
+
+		Failed: err != nil || (seen.queues.err != nil && !seen.queues.err.Busy()),
 	}
 	if plan.known {
 		result.Read, result.Desired = true, &plan.desired
 	}
 	return result
+}
+
+// conditionsOf returns the conditions of the status.
+func conditionsOf(status *scaledjobv1.ScaledJobStatus) []metrics.Condition {
+	all := make([]metrics.Condition, len(status.Conditions))
+	for i, is := range status.Conditions {
+		all[i] = metrics.Condition{Type: is.Type, Status: string(is.Status), Reason: is.Reason}
+	}
+	return all
 }
 
 // queueSamples returns the known depths and times by key. Of queues that share a key, the depths are added up, and the
@@ -215,17 +233,13 @@ func queueSamples(queues []scaledjobv1.QueueStatus) map[string]metrics.QueueSamp
 		}
 		sample := samples[each.Name]
 		sample.Depth += *each.Depth
-		sample.NonEmptySince = earliest(sample.NonEmptySince, each.NonEmptySince)
-		sample.Oldest = earliest(sample.Oldest, each.OldestMessageTime)
+		if since := each.NonEmptySince; since != nil {
+			sample.NonEmptySince = earlierOf(sample.NonEmptySince, since.Time)
+		}
+		if oldest := each.OldestMessageTime; oldest != nil {
+			sample.Oldest = earlierOf(sample.Oldest, oldest.Time)
+		}
 		samples[each.Name] = sample
 	}
 	return samples
-}
-
-// earliest returns the earlier one of two times, of which one may be unknown.
-func earliest(known time.Time, other *metav1.Time) time.Time {
-	if other != nil && (known.IsZero() || other.Time.Before(known)) {
-		return other.Time
-	}
-	return known
 }

@@ -70,7 +70,8 @@ func (r *Reconciler) requeue(
 		}
 	}
 	chore := untilChore(t.mem, plan.held && !t.sj.Spec.Suspend, statusWait, now)
-	after := min(untilResync(interval, now), chore, deleted.untilPruned(), until(seen.nextWaiting, now, idleDueSpacing))
+	after := min(untilResync(interval, now), chore, deleted.untilPruned(),
+		until(seen.nextWaiting, now, idleDueSpacing), until(seen.nextUnadmitted, now, idleDueSpacing))
 	if due := untilDue(seen, idle, now); due <= after {
 		return enqueue.After(due, enqueue.PriorityGrowth), nil
 	}
@@ -100,11 +101,11 @@ func until(then, now time.Time, least time.Duration) time.Duration {
 	return max(then.Sub(now), least)
 }
 
-// untilChore returns the time until the earliest of: the delayed status write, the retry of failed deletes, and the next
-// create that a pause allows. If held is true, it held back Jobs in this reconcile, and may have ended since.
+// untilChore returns the time until the earliest of: the delayed status write, the retry of failed deletes, the turn to try
+// again because a quota may have room, and the next create that a pause allows. If held is true, it held back Jobs in this reconcile, and may have ended since.
 func untilChore(mem *memory, held bool, statusWait time.Duration, now time.Time) time.Duration {
 	next := mem.pausedUntil(now)
-	wait := until(next, now, moreRetry)
+	wait := min(until(next, now, moreRetry), until(mem.quotaTurn, now, moreRetry))
 	if held && next.IsZero() {
 		wait = moreRetry
 	}

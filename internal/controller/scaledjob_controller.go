@@ -50,8 +50,9 @@ import (
 // not the same as 0.
 type depthReader interface {
 	Observe(ctx context.Context, source queue.Source) ([]queue.Count, error)
-	// Oldest returns since when the oldest message of each queue is outstanding; zero if that is not known.
-	Oldest(ctx context.Context, source queue.Source, counts []queue.Count) []time.Time
+	// Oldest returns since when the oldest message of each queue is outstanding; zero if that can't be known. Where Redis
+	// does not answer, it keeps the time from before, and returns false.
+	Oldest(ctx context.Context, source queue.Source, counts []queue.Count, before []time.Time) ([]time.Time, bool)
 }
 
 // cacheReader reads what informers have cached. The objects belong to the cache and must not be changed.
@@ -89,6 +90,9 @@ type servers interface {
 	// Rejected returns the error with which a server in use rejects the current values of the Secrets; nil if it
 	// accepts them.
 	Rejected(endpoint auth.Endpoint) *failure.Error
+	// CertificatesExpire returns when the first of the certificates in the Secrets of the endpoint expires; zero if there is
+	// none.
+	CertificatesExpire(endpoint auth.Endpoint) time.Time
 	// Replica reports whether the server said that it is a replica.
 	Replica(endpoint auth.Endpoint) bool
 }

@@ -23,7 +23,7 @@ type queueID struct {
 	window     queue.Window
 }
 
-// queueIDs returns the IDs of the queues of the spec, without those that can't be read.
+// queueIDs returns the IDs of the queues of the spec; none if the address of the server can't be used.
 func queueIDs(t *target) []queueID {
 	source := &t.spec.Source
 	ids := make([]queueID, len(source.Queues))
@@ -40,16 +40,21 @@ func queueIDs(t *target) []queueID {
 	return ids
 }
 
-// share records which queues the ScaledJob names. For each that another ScaledJob of the namespace has named before, it
-// returns an event. It says nothing about other namespaces: their users may not know of each other.
+// share records which queues the ScaledJob names. For each new one that another ScaledJob of the namespace has named before,
+// it returns an event. It says nothing about other namespaces: their users may not know of each other.
 func (m *memories) share(t *target) (events []report.Event) {
-	if t.mem.named == t.sj.Generation {
+	if t.mem.queues != nil && t.mem.named == t.sj.Generation {
+		return nil
+	}
+	ids := queueIDs(t)
+	t.mem.named = t.sj.Generation
+	if slices.Equal(ids, t.mem.queues) {
 		return nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.unshare(t.sj.Name, t.mem.queues)
-	t.mem.named, t.mem.queues = t.sj.Generation, queueIDs(t)
+	t.mem.queues = ids
 	for _, id := range t.mem.queues {
 		if others := m.named[id]; len(others) > 0 && others[0] != t.sj.Name {
 			events = append(events, report.SharedQueue(id.key, others[0]))
@@ -60,6 +65,14 @@ func (m *memories) share(t *target) (events []report.Event) {
 		m.named[id] = append(m.named[id], t.sj.Name)
 	}
 	return events
+}
+
+// unname records that a ScaledJob names no queue.
+func (m *memories) unname(name string, mem *memory) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unshare(name, mem.queues)
+	mem.queues = nil
 }
 
 // unshare records that a ScaledJob names these queues no longer. The caller holds the lock.

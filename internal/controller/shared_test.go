@@ -35,11 +35,14 @@ func TestSharedQueuesAreReportedOnce(t *testing.T) {
 	second := named("mail", "second", as)
 	g.Expect(all.share(second)).To(Equal([]report.Event{report.SharedQueue(emailQueue, "first")}))
 	g.Expect(all.share(second)).To(BeEmpty(), "the spec has not changed")
+	first.sj.Generation, second.sj.Generation = 2, 2
+	g.Expect(all.share(first)).To(BeEmpty(), "an edit of another field")
+	g.Expect(all.share(second)).To(BeEmpty())
 
 	all.drop(first.key())
 	third := named("mail", "third", as)
 	g.Expect(all.share(third)).To(Equal([]report.Event{report.SharedQueue(emailQueue, "second")}))
-	second.sj.Spec.QueueName, second.sj.Generation = "b", 2
+	second.sj.Spec.QueueName, second.sj.Generation = "b", 3
 	second.spec = scaledjob.Resolve(second.sj)
 	g.Expect(all.share(second)).To(Equal([]report.Event{report.SharedQueue("b", "another-key")}))
 	for _, key := range []*target{second, third} {

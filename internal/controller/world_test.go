@@ -429,6 +429,7 @@ type fakeServers struct {
 	claimed  *auth.Endpoint
 	refusal  error
 	rejected *failure.Error
+	expiry   time.Time
 }
 
 func (f *fakeServers) Claim(_, _ string, endpoint auth.Endpoint, _ int) error {
@@ -442,6 +443,8 @@ func (f *fakeServers) Claim(_, _ string, endpoint auth.Endpoint, _ int) error {
 func (f *fakeServers) Release(_, _ string) { f.claimed = nil }
 
 func (f *fakeServers) Rejected(auth.Endpoint) *failure.Error { return f.rejected }
+
+func (f *fakeServers) CertificatesExpire(auth.Endpoint) time.Time { return f.expiry }
 
 func (f *fakeServers) Replica(auth.Endpoint) bool { return f.replica }
 

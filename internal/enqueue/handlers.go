@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
 // SpecChanged accepts updates that change the spec. It also accepts the replacement of a ScaledJob by another of the
@@ -29,11 +30,11 @@ func SpecChanged() predicate.Predicate {
 }
 
 // JobHandler requests a reconcile of the ScaledJob that controls a Job, and of the ScaledJob that controlled it before
-// an update. It calls finished when the cache first shows that a Job has finished. When an owned Job has finished, or was
-// deleted, it calls freed, and requests a reconcile of the ScaledJobs that this returns, each after its delay.
+// an update. It calls finished when the cache first shows that a Job has finished. When an owned Job was deleted, it calls
+// freed, and requests a reconcile of the ScaledJobs that this returns, each after its delay.
 func JobHandler(
 	finished func(owner types.NamespacedName, job *batchv1.Job),
-	freed func(namespace string, deleted bool) map[types.NamespacedName]time.Duration,
+	freed func(namespace string) map[types.NamespacedName]time.Duration,
 ) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, queue requestQueue) {
@@ -43,27 +44,26 @@ func JobHandler(
 			enqueueOwner(queue, e.Object, nil) // handler.Funcs lowers it for the initial list.
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue requestQueue) {
-			if reportFinish(e.ObjectOld, e.ObjectNew, finished) {
-				enqueueLater(queue, freed(e.ObjectNew.GetNamespace(), false))
-			}
+			reportFinish(e.ObjectOld, e.ObjectNew, finished)
 			enqueueOwner(queue, e.ObjectOld, new(PriorityNormal))
 			enqueueOwner(queue, e.ObjectNew, new(PriorityNormal))
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, queue requestQueue) {
 			enqueueOwner(queue, e.Object, new(PriorityNormal))
 			if _, _, owned := jobs.Owner(e.Object); owned {
-				enqueueLater(queue, freed(e.Object.GetNamespace(), true))
+				enqueueLater(queue, freed(e.Object.GetNamespace()))
 			}
 		},
 	}
 }
 
-// enqueueLater adds requests, each after its delay.
+// enqueueLater adds requests, each after its delay, and not before its backoff.
 func enqueueLater(queue requestQueue, delays map[types.NamespacedName]time.Duration) {
 	for key, delay := range delays {
+		request := reconcile.Request{NamespacedName: key}
+		delay = max(delay, retry.APIServer.After(queue.NumRequeues(request)))
 		queue.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(
-			priorityqueue.AddOpts{Priority: new(PriorityNormal), After: delay},
-			reconcile.Request{NamespacedName: key})
+			priorityqueue.AddOpts{Priority: new(PriorityNormal), After: delay}, request)
 	}
 }
 
@@ -73,19 +73,16 @@ func enqueueOwner(queue requestQueue, job client.Object, class *int) {
 	}
 }
 
-// reportFinish calls finished if the Job has finished between before and after, and reports whether it has. before is nil
-// if the Job is new.
-func reportFinish(before, after client.Object, finished func(owner types.NamespacedName, job *batchv1.Job)) bool {
+// reportFinish calls finished if the Job has finished between before and after. before is nil if the Job is new.
+func reportFinish(before, after client.Object, finished func(owner types.NamespacedName, job *batchv1.Job)) {
 	owner, _, owned := jobs.Owner(after)
 	job, ok := after.(*batchv1.Job)
 	if !owned || !ok || !jobs.Finished(job) {
-		return false
+		return
 	}
-	if old, seen := before.(*batchv1.Job); seen && jobs.Finished(old) {
-		return false
+	if old, seen := before.(*batchv1.Job); !seen || !jobs.Finished(old) {
+		finished(owner, job)
 	}
-	finished(owner, job)
-	return true
 }
 
 // JobChanged accepts the events that change the count of Jobs: a Job was created, deleted, or marked for deletion,

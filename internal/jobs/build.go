@@ -52,7 +52,7 @@ func Build(owner *scaledjobv1.ScaledJob, hash string, ordinal, floor int64) *bat
 	if pod.Spec.RestartPolicy == "" {
 		pod.Spec.RestartPolicy = restartPolicy(&job.Spec)
 	}
-	variables := environment(owner)
+	variables := environment(owner, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
 	withEnvironment(pod.Spec.InitContainers, variables)
 	withEnvironment(pod.Spec.Containers, variables)
 	return job

@@ -94,7 +94,7 @@ func TestBuildSpec(t *testing.T) {
 		"app.kubernetes.io/managed-by": "scaledjob-operator",
 	}
 	want.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
-	want.Template.Spec.Containers[0].Env = environment(owner)
+	want.Template.Spec.Containers[0].Env = environment(owner, 1)
 	g.Expect(job.Spec).To(Equal(*want))
 }
 

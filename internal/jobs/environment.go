@@ -13,12 +13,17 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// environment returns the variables that say which ScaledJob a container works for. They do not depend on the template, so
-// the hash of the template does not depend on them.
-func environment(owner *scaledjobv1.ScaledJob) []corev1.EnvVar {
+// maxKeys is the length of the keys in the environments of all containers of a Job together, beyond which they are left out.
+// Templates may have thousands of containers, and keys are long.
+const maxKeys = 64 << 10
+
+// environment returns the variables that say which ScaledJob a container works for, for so many containers. They do not
+// depend on the template, so the hash of the template does not depend on them.
+func environment(owner *scaledjobv1.ScaledJob, containers int) []corev1.EnvVar {
 	all := []corev1.EnvVar{{Name: scaledjobv1.EnvName, Value: owner.Name}}
 	// A variable can't contain a NUL character.
-	if keys := strings.Join(waitingKeys(owner), "\n"); !strings.Contains(keys, "\x00") {
+	keys := strings.Join(waitingKeys(owner), "\n")
+	if !strings.Contains(keys, "\x00") && containers*len(keys) <= maxKeys {
 		all = append(all, corev1.EnvVar{Name: scaledjobv1.EnvQueue, Value: literal(keys)})
 	}
 	return append(all, corev1.EnvVar{Name: scaledjobv1.EnvThreshold, Value: strconv.FormatInt(owner.Spec.Threshold, 10)})

@@ -4,6 +4,7 @@
 package jobs
 
 import (
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -37,8 +38,19 @@ func TestEnvironmentOfSeveralQueues(t *testing.T) {
 	owner.Spec.Queues = []scaledjobv1.Queue{
 		{Name: "first"}, {Name: "busy", Role: scaledjobv1.RoleInProgress}, {Name: "second"}, {Name: "first", Type: scaledjobv1.QueueStream},
 	}
-	g.Expect(environment(owner)).To(ContainElement(corev1.EnvVar{Name: scaledjobv1.EnvQueue, Value: "first\nsecond"}))
+	g.Expect(environment(owner, 1)).To(ContainElement(corev1.EnvVar{Name: scaledjobv1.EnvQueue, Value: "first\nsecond"}))
 
 	owner.Spec.Queues[2].Name = "a\x00b"
-	g.Expect(environment(owner)).NotTo(ContainElement(HaveField("Name", scaledjobv1.EnvQueue)), "no variable can hold a NUL character")
+	g.Expect(environment(owner, 1)).NotTo(ContainElement(HaveField("Name", scaledjobv1.EnvQueue)), "no variable can hold a NUL character")
+}
+
+// A template with very many containers would otherwise make Jobs of many megabytes of long keys.
+func TestEnvironmentOfManyContainers(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	owner := owner()
+	owner.Spec.QueueName = strings.Repeat("q", 1024)
+	named := HaveField("Name", scaledjobv1.EnvQueue)
+	g.Expect(environment(owner, 64)).To(ContainElement(named))
+	g.Expect(environment(owner, 65)).NotTo(ContainElement(named))
 }

@@ -41,13 +41,18 @@ func (r *Readiness) Observe(active []*batchv1.Job, now time.Time) {
 	}
 	for _, job := range active {
 		seen, known := (*r)[job.UID]
-		if ready := Ready(job); !known || ready != seen.Ready {
-			seen.Ready, seen.Since, seen.EverReady = ready, now, seen.EverReady || hasReadyPod(job)
-			if !known && !ready && endedPods(&job.Status) == 0 {
-				seen.Since = job.CreationTimestamp.Time // It has had no Pod that could have been ready.
-			}
-			(*r)[job.UID] = seen
+		ready, ever := Ready(job), seen.EverReady || hasReadyPod(job)
+		if known && ready == seen.Ready && ever == seen.EverReady {
+			continue
 		}
+		if !known || ready != seen.Ready {
+			seen.Ready, seen.Since = ready, now
+		}
+		if !known && !ever && endedPods(&job.Status) == 0 {
+			seen.Since = job.CreationTimestamp.Time // It has had no Pod that could have been ready.
+		}
+		seen.EverReady = ever
+		(*r)[job.UID] = seen
 	}
 	if len(*r) > len(active) {
 		r.keep(active)

@@ -13,10 +13,6 @@ import (
 // a ready Pod, as one that does not end.
 const StartTimeout = time.Minute
 
-// admissionTimeout is how long a Job may be suspended before it counts as one that waits for its admission. A controller
-// that admits Jobs suspends each one for a moment.
-const admissionTimeout = 5 * time.Second
-
 // Waiting are the active Jobs that have had no ready Pod, or have been going to be deleted, for at least [StartTimeout].
 type Waiting struct {
 	// Unstarted is the number of those that are suspended, or were never observed with a ready Pod. WithoutPod of these have
@@ -27,14 +23,11 @@ type Waiting struct {
 	Unended int
 	// Terminating is the number of those that are being deleted for as long.
 	Terminating int
-	// Unadmitted is true if all active Jobs are suspended, and one of them has been for five seconds or longer.
-	Unadmitted bool
 }
 
 // Waiting counts the active Jobs that have had no ready Pod for at least [StartTimeout]. hash is that of the current
 // template. Waiting also returns when the next Job will have had none for so long; zero if none will.
 func (r Readiness) Waiting(active []*batchv1.Job, hash string, now time.Time) (found Waiting, next time.Time) {
-	found.Unadmitted, next = r.unadmitted(active, now)
 	for _, job := range active {
 		seen := r[job.UID]
 		since := seen.Since
@@ -52,23 +45,6 @@ func (r Readiness) Waiting(active []*batchv1.Job, hash string, now time.Time) (f
 		found.add(job, seen.EverReady, hash)
 	}
 	return found, next
-}
-
-// unadmitted reports whether all active Jobs are suspended, and one of them has been for [admissionTimeout]. It also returns
-// when that will be so; zero if it is, or if a Job is not suspended.
-func (r Readiness) unadmitted(active []*batchv1.Job, now time.Time) (is bool, at time.Time) {
-	for _, job := range active {
-		if !Suspended(job) {
-			return false, time.Time{}
-		}
-		if until := r[job.UID].Since.Add(admissionTimeout); at.IsZero() || until.Before(at) {
-			at = until
-		}
-	}
-	if at.IsZero() || now.Before(at) {
-		return false, at
-	}
-	return true, time.Time{}
 }
 
 func (w *Waiting) add(job *batchv1.Job, everReady bool, hash string) {

@@ -14,45 +14,11 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// Jobs that wait for their admission are noticed if no other Job is active, and not at once: a controller that admits Jobs
-// suspends each for a moment.
-func TestUnadmitted(t *testing.T) {
-	t.Parallel()
-	began := at(100)
-	suspended := func(job *batchv1.Job) { job.Spec.Suspend = new(true) }
-	first, second, running := job("first", suspended), job("second", suspended), job("running")
-	record := Readiness{
-		first.UID: {Since: began, EverReady: true}, second.UID: {Since: began.Add(4 * time.Second)}, running.UID: {Since: began.Add(time.Hour)},
-	}
-	for name, c := range map[string]struct {
-		jobs  []*batchv1.Job
-		after time.Duration
-		is    bool
-		next  time.Time
-	}{
-		"no Job":          {nil, time.Hour, false, time.Time{}},
-		"too early":       {[]*batchv1.Job{first, second}, 4 * time.Second, false, began.Add(5 * time.Second)},
-		"one for long":    {[]*batchv1.Job{first, second}, 5 * time.Second, true, began.Add(time.Minute)},
-		"one is resumed":  {[]*batchv1.Job{first, running}, 5 * time.Second, false, began.Add(time.Minute)},
-		"the other later": {[]*batchv1.Job{second}, 5 * time.Second, false, began.Add(9 * time.Second)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			found, next := record.Waiting(c.jobs, "", began.Add(c.after))
-			g.Expect(found.Unadmitted).To(Equal(c.is))
-			g.Expect(next).To(Equal(c.next))
-		})
-	}
-	found, _ := record.Waiting([]*batchv1.Job{first}, "", began.Add(StartTimeout))
-	NewWithT(t).Expect(found).To(Equal(Waiting{Unstarted: 1, Suspended: 1, Unadmitted: true}), "it is not one that does not end")
-}
-
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	began := at(100)
 	record := Readiness{}
-	list := make([]*batchv1.Job, 0, 9)
+	list := make([]*batchv1.Job, 0, 10)
 	add := func(name string, seen Observed, changes ...change) {
 		record[job(name).UID] = seen
 		list = append(list, job(name, changes...))
@@ -66,6 +32,7 @@ func TestWaiting(t *testing.T) {
 	add("pending", Observed{Since: began}, pod)
 	add("without-pod", Observed{Since: began})
 	add("suspended", Observed{Since: began}, suspended)
+	add("suspended-again", Observed{Since: began, EverReady: true}, suspended)
 	add("outdated", Observed{Since: began}, pod, outdated)
 	add("sidecar", Observed{Since: began, EverReady: true}, pod)
 	add("crashing", Observed{Since: began}, func(job *batchv1.Job) { job.Status.Failed = 1 })
@@ -77,9 +44,9 @@ func TestWaiting(t *testing.T) {
 		next  time.Duration
 	}{
 		StartTimeout - 1:   {Waiting{}, StartTimeout},
-		StartTimeout:       {Waiting{Unstarted: 5, WithoutPod: 1, Suspended: 1, Outdated: 1, Unended: 1, Terminating: 1}, StartTimeout + 30*time.Second},
-		2 * StartTimeout:   {Waiting{Unstarted: 6, WithoutPod: 1, Suspended: 1, Outdated: 1, Unended: 1, Terminating: 1}, -1},
-		100 * StartTimeout: {Waiting{Unstarted: 6, WithoutPod: 1, Suspended: 1, Outdated: 1, Unended: 1, Terminating: 1}, -1},
+		StartTimeout:       {Waiting{Unstarted: 6, WithoutPod: 1, Suspended: 2, Outdated: 1, Unended: 1, Terminating: 1}, StartTimeout + 30*time.Second},
+		2 * StartTimeout:   {Waiting{Unstarted: 7, WithoutPod: 1, Suspended: 2, Outdated: 1, Unended: 1, Terminating: 1}, -1},
+		100 * StartTimeout: {Waiting{Unstarted: 7, WithoutPod: 1, Suspended: 2, Outdated: 1, Unended: 1, Terminating: 1}, -1},
 	} {
 		t.Run(after.String(), func(t *testing.T) {
 			t.Parallel()

@@ -4,6 +4,9 @@
 package metrics
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,45 +30,61 @@ const (
 var (
 	scaledJobLabels = []string{"namespace", "scaledjob", "queue"}
 
-	depthDesc = describe("scaledjob_queue_depth", "Messages outstanding when the queue was last read.")
+	depthDesc = describe("scaledjob_queue_depth", "Outstanding messages when the queue was last read.")
 	sinceDesc = describe("scaledjob_queue_nonempty_since_timestamp_seconds",
-		"Since when the queue has had messages, which is the earliest time at which its oldest message can have come.")
+		"Since when the operator has found messages in the queue each time it read it. No message has waited for longer, unless it "+
+			"was there before the operator first read the queue. Absent while the queue is empty.")
 	oldestDesc = describe("scaledjob_queue_oldest_message_timestamp_seconds",
-		"Since when the oldest message of a stream, or of a sorted set of due messages, is outstanding.")
-	finished = prometheus.NewDesc("scaledjob_jobs_finished_total", "Finished Jobs, by outcome.",
+		"Since when the oldest message is outstanding, for streams, and for sorted sets with the window Due since it became due. The "+
+			"operator asks for it every 10 seconds at most. Absent for other queues, and while there is none.")
+	modeDesc = describe("scaledjob_mode",
+		"How the operator learns of new messages: 1 for the current mode, 0 for the others.", "mode")
+	conditionDesc = describe("scaledjob_condition", "One series for each condition in the status, always 1.", "reason", "status", "type")
+	refusedDesc   = describe("scaledjob_creates_refused_total", "Creates of Jobs that the API server refused, by who refused them: quota, admission webhook, admission policy, permissions, "+
+		"change (a policy changed the Job so that the operator can't count it), or the server itself.", "by")
+
+	finished = prometheus.NewDesc("scaledjob_jobs_finished_total", "Jobs that have finished, by outcome: succeeded or failed.",
 		append([]string{"outcome"}, scaledJobLabels...), nil)
 	reactionDesc = describe("scaledjob_event_to_create_seconds",
-		"Time from the first notification since the last complete reconcile until a Job was created.")
+		"Time from the first unprocessed notification, or from the first read that showed growth of a tracked key, until a Job was "+
+			"created. It has classic and native buckets.")
 
 	families = []family{
 		counted("scaledjob_active_jobs", "Jobs that have not finished.",
 			func(s *series) float64 { return float64(s.active) }),
-		counted("scaledjob_pending_jobs", "Jobs that have not finished and have no ready Pod.",
+		counted("scaledjob_pending_jobs", "Active Jobs without a ready Pod.",
 			func(s *series) float64 { return float64(s.pending) }),
-		counted("scaledjob_suspended_jobs", "Jobs that have not finished and are suspended.",
+		counted("scaledjob_suspended_jobs", "Active Jobs that are suspended, for example because Kueue has not admitted them.",
 			func(s *series) float64 { return float64(s.suspended) }),
-		counted("scaledjob_creation_pausing", "1 while the creation of Jobs is paused.",
+		counted("scaledjob_max_replicas", "spec.maxReplicas, or its default.",
+			func(s *series) float64 { return float64(s.maximum) }),
+		counted("scaledjob_suspend", "1 while spec.suspend is true.",
+			func(s *series) float64 { return indicator(s.suspend) }),
+		at("scaledjob_certificate_expiry_timestamp_seconds",
+			"When the first certificate in the Secrets that the ScaledJob names for TLS expires.",
+			func(s *series) time.Time { return s.expiry }),
+		counted("scaledjob_creation_pausing", "1 while the creation of Jobs pauses. 0 while only the Jobs for orphaned messages are limited.",
 			func(s *series) float64 { return indicator(s.pausing) }),
-		counted("scaledjob_notifications_active", "1 in mode Events, 0 in mode Polling.",
+		counted("scaledjob_notifications_active", "1 in mode Events, 0 in the modes Tracking and Polling.",
 			func(s *series) float64 { return indicator(s.events) }),
-		{describe("scaledjob_desired_jobs", "Jobs that should be active."), prometheus.GaugeValue, desired},
+		{describe("scaledjob_desired_jobs", "Jobs that should be active; while suspended, Jobs that would be active."), prometheus.GaugeValue, desired},
 		at("scaledjob_last_read_timestamp_seconds", "When the depth was last read.",
 			func(s *series) time.Time { return s.lastRead }),
-		at("scaledjob_last_event_timestamp_seconds", "When Redis last notified that the queue grew.",
+		at("scaledjob_last_event_timestamp_seconds", "When the last notification of growth arrived.",
 			func(s *series) time.Time { return s.lastEvent }),
-		total("scaledjob_reconcile_total", "Reconciliations of the ScaledJob.",
+		total("scaledjob_reconcile_total", "Reconciles.",
 			func(s *series) uint64 { return s.reconciles }),
-		total("scaledjob_reconcile_errors_total", "Reconciliations that met an error.",
+		total("scaledjob_reconcile_errors_total", "Reconciles with an error from Redis or from the API server.",
 			func(s *series) uint64 { return s.failures }),
-		total("scaledjob_notifications_missed_total", "Growths of the queue without a notification.",
+		total("scaledjob_notifications_missed_total", "How often the queue grew and no notification arrived, or, while its keys are tracked, the server did not report it.",
 			func(s *series) uint64 { return s.missed }),
 		total("scaledjob_jobs_created_total", "Jobs created.",
 			func(s *series) uint64 { return s.created }),
 	}
 )
 
-func describe(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, scaledJobLabels, nil)
+func describe(name, help string, more ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, append(more, scaledJobLabels...), nil)
 }
 
 // counted is a gauge that is known once the Jobs were counted.
@@ -103,6 +122,9 @@ func (scaledJobs) Describe(all chan<- *prometheus.Desc) {
 	for _, each := range families {
 		all <- each.desc
 	}
+	all <- modeDesc
+	all <- conditionDesc
+	all <- refusedDesc
 	all <- depthDesc
 	all <- sinceDesc
 	all <- oldestDesc
@@ -126,6 +148,7 @@ func (m *Metrics) copied() map[types.NamespacedName]series {
 		each := *s
 		if s.reactions != nil {
 			own := *s.reactions
+			own.native = maps.Clone(own.native)
 			each.reactions = &own
 		}
 		all[key] = each
@@ -147,10 +170,11 @@ func (s *series) collect(all chan<- prometheus.Metric, key types.NamespacedName)
 			of = pairs("namespace", key.Namespace, "queue", each.label, "scaledjob", key.Name)
 		}
 		all <- metric{depthDesc, prometheus.GaugeValue, of, float64(each.Depth)}
-		for desc, at := range map[*prometheus.Desc]time.Time{sinceDesc: each.NonEmptySince, oldestDesc: each.Oldest} {
-			if !at.IsZero() {
-				all <- metric{desc, prometheus.GaugeValue, of, seconds(at)}
-			}
+		if !each.NonEmptySince.IsZero() {
+			all <- metric{sinceDesc, prometheus.GaugeValue, of, seconds(each.NonEmptySince)}
+		}
+		if !each.Oldest.IsZero() {
+			all <- metric{oldestDesc, prometheus.GaugeValue, of, seconds(each.Oldest)}
 		}
 	}
 	for outcome, count := range map[string]uint64{outcomeSucceeded: s.succeeded, outcomeFailed: s.failed} {
@@ -159,11 +183,61 @@ func (s *series) collect(all chan<- prometheus.Metric, key types.NamespacedName)
 			all <- metric{finished, prometheus.CounterValue, of, float64(count)}
 		}
 	}
+	s.collectStates(all, key)
 	if s.reactions != nil {
-		count, buckets := s.reactions.cumulative()
-		all <- prometheus.MustNewConstHistogram(
-			reactionDesc, count, s.reactions.sum.Seconds(), buckets, key.Namespace, key.Name, s.queue)
+		all <- reactionMetric{s.reactions, labels}
 	}
+}
+
+// modes are the values of the label mode.
+var modes = []string{"Events", "Tracking", "Polling"}
+
+// collectStates sends the metrics with labels of their own: the mode, the conditions and the refused creates.
+func (s *series) collectStates(all chan<- prometheus.Metric, key types.NamespacedName) {
+	send := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, more ...string) {
+		of := pairs(append(more, "namespace", key.Namespace, "queue", s.queue, "scaledjob", key.Name)...)
+		slices.SortFunc(of, func(a, b *dto.LabelPair) int { return cmp.Compare(a.GetName(), b.GetName()) })
+		all <- metric{desc, kind, of, value}
+	}
+	for _, mode := range modes {
+		if s.mode != "" {
+			send(modeDesc, prometheus.GaugeValue, indicator(s.mode == mode), "mode", mode)
+		}
+	}
+	for _, is := range s.conditions {
+		send(conditionDesc, prometheus.GaugeValue, 1, "type", is.Type, "status", is.Status, "reason", is.Reason)
+	}
+	for by, count := range s.refused {
+		send(refusedDesc, prometheus.CounterValue, float64(count), "by", by)
+	}
+}
+
+// reactionMetric is a histogram with classic buckets, and native ones for servers that take them.
+type reactionMetric struct {
+	*reactions
+
+	labels []*dto.LabelPair
+}
+
+// Desc implements [prometheus.Metric].
+func (reactionMetric) Desc() *prometheus.Desc { return reactionDesc }
+
+// Write implements [prometheus.Metric].
+func (m reactionMetric) Write(out *dto.Metric) error {
+	count, buckets := m.cumulative()
+	native, err := prometheus.NewConstNativeHistogram(
+		reactionDesc, count, m.sum.Seconds(), m.native, nil, 0, nativeSchema, 0, time.Time{}, "", "", "")
+	if err != nil {
+		return err
+	}
+	if err := native.Write(out); err != nil {
+		return err
+	}
+	out.Label, out.Histogram.CreatedTimestamp = m.labels, nil
+	for _, bound := range reactionBuckets {
+		out.Histogram.Bucket = append(out.Histogram.Bucket, &dto.Bucket{UpperBound: &bound, CumulativeCount: new(buckets[bound])})
+	}
+	return nil
 }
 
 // cumulative returns the number of reactions, and how many of them were within each bound.

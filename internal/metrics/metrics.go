@@ -6,6 +6,7 @@
 package metrics
 
 import (
+	"runtime"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,20 +36,33 @@ func New(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		redis: newRedis(),
 		reads: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "scaledjob_queue_read_seconds", Help: "Duration of successful reads of a depth.",
+			Name: "scaledjob_queue_read_seconds", Help: "Duration of successful reads of queues.",
 			Buckets: readBuckets,
 		}),
 		coalesced: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "scaledjob_notifications_coalesced_total",
-			Help: "Notifications that caused no wake-up of their own, because one was already pending.",
+			Help: "Notifications, and changes of tracked keys, that started no reconcile of their own, because one was already pending.",
 		}),
 		parked: gauge("scaledjob_reconciles_parked",
-			"Requests for reconciles that wait because reconciles of the namespace have its share of the workers.", "namespace"),
+			"Requests for reconciles that wait because reconciles of the namespace have its share of the workers. workqueue_depth does not count "+
+				"them. Absent while none waits.", "namespace"),
 		all: map[types.NamespacedName]*series{},
 	}
 	registry.MustRegister(m.reads, m.coalesced, m.parked, scaledJobs{m})
 	registry.MustRegister(m.redis.collectors()...)
 	return m
+}
+
+// Process registers the metrics of this process: its version, and whether it leads, which leads reports.
+func (m *Metrics) Process(registry prometheus.Registerer, version string, leads func() bool) {
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "scaledjob_build_info", Help: "The version of the operator; always 1.",
+		ConstLabels: prometheus.Labels{"version": version, "go_version": runtime.Version()},
+	})
+	build.Set(1)
+	registry.MustRegister(build, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "scaledjob_leader", Help: "1 while this replica is the leader, which creates the Jobs, 0 on standby.",
+	}, func() float64 { return indicator(leads()) }))
 }
 
 // Coalesced counts a notification that caused no wake-up of its own.

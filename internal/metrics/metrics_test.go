@@ -42,7 +42,8 @@ func scrape(g Gomega, registry prometheus.Gatherer) map[string]float64 {
 func full(queue string) Sample {
 	return Sample{
 		Queue: queue, Queues: map[string]QueueSample{queue: {Depth: 1 << 40, NonEmptySince: time.UnixMilli(1_000_000), Oldest: time.UnixMilli(1_250_000)}}, Read: true,
-		Desired: new(int32(20)), Active: 4, Pending: 3, Suspended: 2,
+		Desired: new(int32(20)), Active: 4, Pending: 3, Suspended: 2, Max: 100, Suspend: true, Mode: "Tracking",
+		Conditions: []Condition{{"Ready", "True", "Reconciled"}}, CertificatesExpire: time.UnixMilli(2_000_000), Refused: true, RefusedBy: "quota",
 		Pausing: true, Events: true, LastEvent: time.UnixMilli(1_500_500), Missed: true, Failed: true,
 	}
 }
@@ -56,7 +57,8 @@ func TestAPassSetsTheSeriesOfItsScaledJob(t *testing.T) {
 
 	metrics.Observe(emails, Sample{Queue: "q", Active: 1})
 	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
-		"active_jobs mail q emails": 1, "pending_jobs mail q emails": 0, "suspended_jobs mail q emails": 0, "creation_pausing mail q emails": 0, "notifications_active mail q emails": 0,
+		"active_jobs mail q emails": 1, "pending_jobs mail q emails": 0, "suspended_jobs mail q emails": 0, "creation_pausing mail q emails": 0,
+		"max_replicas mail q emails": 0, "suspend mail q emails": 0, "notifications_active mail q emails": 0,
 		"reconcile_total mail q emails": 1, "reconcile_errors_total mail q emails": 0,
 		"notifications_missed_total mail q emails": 0, "jobs_created_total mail q emails": 0,
 	}), "an unknown depth must not appear as 0")
@@ -73,7 +75,11 @@ func TestAPassSetsTheSeriesOfItsScaledJob(t *testing.T) {
 	g.Expect(series).To(Equal(map[string]float64{
 		"queue_depth mail q emails": 1 << 40, "desired_jobs mail q emails": 20,
 		"queue_nonempty_since_timestamp_seconds mail q emails": 1000, "queue_oldest_message_timestamp_seconds mail q emails": 1250,
-		"active_jobs mail q emails": 4, "pending_jobs mail q emails": 3, "suspended_jobs mail q emails": 2,
+		"max_replicas mail q emails": 100, "suspend mail q emails": 1,
+		"mode Events mail q emails": 0, "mode Tracking mail q emails": 1, "mode Polling mail q emails": 0,
+		"condition mail q Reconciled emails True Ready": 1, "creates_refused_total quota mail q emails": 1,
+		"certificate_expiry_timestamp_seconds mail q emails": 2000,
+		"active_jobs mail q emails":                          4, "pending_jobs mail q emails": 3, "suspended_jobs mail q emails": 2,
 		"reconcile_total mail q emails": 2, "reconcile_errors_total mail q emails": 1,
 		"creation_pausing mail q emails": 1, "notifications_active mail q emails": 1,
 		"notifications_missed_total mail q emails":   1,

@@ -19,13 +19,14 @@ func newRedis() redis {
 	const endpoint, database = "endpoint", "database"
 	return redis{
 		up: gauge("scaledjob_watcher_up",
-			"1 while the operator is subscribed to the server's notifications, 0 while it is not.", endpoint),
+			"1 while the operator is subscribed to notifications of the server, 0 while it is not. It stays 0 where keys are tracked instead.", endpoint),
 		received: counter("scaledjob_notifications_received_total", "Keyspace notifications received.", endpoint),
 		tracking: gauge("scaledjob_tracking_up",
-			"1 while the server tracks keys of a database for the operator, 0 while it does not.", endpoint, database),
-		invalidated: counter("scaledjob_invalidations_received_total", "Messages about tracked keys received.", endpoint),
+			"1 while the server tracks keys of a database for the operator, 0 while the operator fails to have them tracked. Absent while "+
+				"notifications work.", endpoint, database),
+		invalidated: counter("scaledjob_invalidations_received_total", "Messages about changed keys received on connections for tracking.", endpoint),
 		reconnects: counter("scaledjob_redis_reconnects_total",
-			"Subscriptions and trackings that ended, and failed attempts to begin one, by reason.", endpoint, "reason"),
+			"Lost subscriptions, lost connections for tracking, and failed attempts to begin either, by reason.", endpoint, "reason"),
 	}
 }
 

@@ -5,6 +5,7 @@ package metrics
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -20,15 +21,22 @@ type series struct {
 	// observed is true once Jobs were counted. The fields up to the next comment are unknown before.
 	observed                   bool
 	active, pending, suspended int32
-	pausing, events            bool
+	maximum                    int32
+	pausing, events, suspend   bool
+	// mode is empty while it is unknown. conditions is replaced and never changed.
+	mode       string
+	conditions []Condition
 	// desired is nil, and the times are zero, while they are unknown.
 	desired             *int32
 	lastRead, lastEvent time.Time
+	expiry              time.Time
 	// These count from 0.
 	reconciles, failures, missed, created uint64
 	// These appear with their first increase.
 	succeeded, failed uint64
 	reactions         *reactions
+	// refused is replaced and never changed.
+	refused map[string]uint64
 }
 
 // queueSeries has the values of a key, and its label.
@@ -41,13 +49,28 @@ type queueSeries struct {
 type reactions struct {
 	buckets [len(reactionBuckets) + 1]uint64
 	sum     time.Duration
+	// native are the buckets of the native histogram.
+	native map[int]int64
 }
 
 func (r *reactions) observe(reaction time.Duration) {
 	at, _ := slices.BinarySearch(reactionBuckets[:], reaction.Seconds())
 	r.buckets[at]++
 	r.sum += reaction
+	if r.native == nil {
+		r.native = map[int]int64{}
+	}
+	r.native[nativeBucket(reaction.Seconds())]++
 }
+
+// nativeSchema has eight buckets for each doubling, so that each is 9 % larger than the one before.
+const nativeSchema = 3
+
+// nativeBucket returns the index of the bucket of a native histogram that has the value.
+func nativeBucket(value float64) int { return int(math.Ceil(math.Log2(value) * (1 << nativeSchema))) }
+
+// Condition is a condition of a status.
+type Condition struct{ Type, Status, Reason string }
 
 // QueueSample is the state of a key.
 type QueueSample struct {
@@ -70,6 +93,17 @@ type Sample struct {
 	// Active is the number of unfinished Jobs, Pending the number of those without a ready Pod, and Suspended the number of
 	// those that are suspended.
 	Active, Pending, Suspended int32
+	// Max is the maximum number of active Jobs. Suspend is true while creation is suspended.
+	Max     int32
+	Suspend bool
+	// Mode is how the operator learns of growth; empty if that is not known. Conditions are those of the status.
+	Mode       string
+	Conditions []Condition
+	// CertificatesExpire is when the first certificate in the Secrets of the ScaledJob expires; zero if there is none.
+	CertificatesExpire time.Time
+	// Refused is true if the API server refused a create, and RefusedBy says who did.
+	Refused   bool
+	RefusedBy string
 	// Pausing is true while creation is paused, or will be again if there is no progress.
 	Pausing bool
 	// Events is true if Redis sends notifications when the queue grows. LastEvent is when the last one arrived; zero if
@@ -98,7 +132,12 @@ func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 	defer m.mu.Unlock()
 	s := m.seriesOf(key, sample.Queue)
 	s.observed, s.active, s.pending, s.suspended = true, sample.Active, sample.Pending, sample.Suspended
-	s.pausing, s.events = sample.Pausing, sample.Events
+	s.pausing, s.events, s.suspend = sample.Pausing, sample.Events, sample.Suspend
+	s.maximum, s.mode, s.expiry = sample.Max, sample.Mode, sample.CertificatesExpire
+	s.setConditions(sample.Conditions)
+	if sample.Refused {
+		s.refuse(sample.RefusedBy)
+	}
 	if sample.Queues != nil {
 		s.setQueues(sample.Queues)
 	}
@@ -128,6 +167,23 @@ func (s *series) setQueues(queues map[string]QueueSample) {
 		}
 		s.queues = append(s.queues, queueSeries{label, queues[queue]})
 	}
+}
+
+// setConditions replaces the conditions if they have changed.
+func (s *series) setConditions(conditions []Condition) {
+	if !slices.Equal(s.conditions, conditions) {
+		s.conditions = conditions
+	}
+}
+
+// refuse counts a refused create.
+func (s *series) refuse(by string) {
+	refused := maps.Clone(s.refused)
+	if refused == nil {
+		refused = map[string]uint64{}
+	}
+	refused[by]++
+	s.refused = refused
 }
 
 // count counts a reconcile.

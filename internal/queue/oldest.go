@@ -15,6 +15,13 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
+const (
+	// oldestTimeout is how long it may take altogether to ask for the oldest messages.
+	oldestTimeout = time.Second
+	// clockSkew is how far the clock that made an ID may be ahead of the operator's.
+	clockSkew = 5 * time.Second
+)
+
 // HasOldest reports whether Redis knows when the messages of the queue have come: the entries of a stream with their IDs,
 // and the members of a sorted set with the window Due, when they became due.
 func (q Queue) HasOldest() bool {
@@ -22,65 +29,71 @@ func (q Queue) HasOldest() bool {
 }
 
 // Oldest returns since when the oldest outstanding message of each queue is outstanding, in the order of the queues; zero
-// if there is none, or if that is not known. counts are the counts of the queues. Oldest asks for whole messages, because no
-// command returns only their times, and drops them. No decision depends on it, so errors are not returned: a message that
-// is too large for a reply, for example, has no known time.
-func (r *Reader) Oldest(ctx context.Context, source Source, counts []Count) []time.Time {
-	oldest := make([]time.Time, len(source.Queues))
-	parts := []part{{Source: source}}
+// if there is none, or if that can't be known. counts are the counts of the queues, and before are the previous results:
+// that of a queue stays if the server does not answer, and complete is false then. Oldest takes at most a second. It asks for
+// whole messages, because no command returns only their times, and drops them. No decision depends on it, so its
+// failures do not affect other calls.
+func (r *Reader) Oldest(
+	ctx context.Context, source Source, counts []Count, before []time.Time,
+) (oldest []time.Time, complete bool) {
+	ctx, cancel := context.WithTimeout(ctx, oldestTimeout)
+	defer cancel()
+	oldest, complete = make([]time.Time, len(source.Queues)), true
+	for i, queue := range source.Queues {
+		if counts[i].Outstanding() == 0 || !queue.HasOldest() {
+			continue
+		}
+		at, err := r.oldest(ctx, source, queue, counts[i])
+		if err != nil {
+			at, complete = before[i], false
+		}
+		oldest[i] = at
+	}
+	return oldest, complete
+}
+
+// oldest returns since when the oldest message of a queue is outstanding; zero if that can't be known.
+func (r *Reader) oldest(ctx context.Context, source Source, queue Queue, count Count) (first time.Time, err error) {
+	owner := source.Endpoint
 	if source.Endpoint.Mode != auth.ModeStandalone {
-		var err error
-		if parts, err = r.split(source); err != nil {
-			return oldest
+		place, err := r.directory.Locate(source.Endpoint, queue.Key)
+		if err != nil {
+			return time.Time{}, err
 		}
-	} else {
-		parts[0].place.Owner = source.Endpoint
-		for i := range source.Queues {
-			parts[0].at = append(parts[0].at, i)
-		}
+		owner = place.Owner
 	}
 	now := r.now()
-	for _, each := range parts {
-		conn := r.pool.ConnFor(source.Tenant, each.place.Owner, source.Database)
-		for i, queue := range each.Queues {
-			if count := counts[each.at[i]]; queue.HasOldest() && count.Outstanding() > 0 {
-				oldest[each.at[i]] = plausible(queue.oldest(ctx, conn, count, now), now)
-			}
-		}
-	}
-	return oldest
-}
-
-// plausible returns the time if a message can have come then. IDs and scores may be any numbers.
-func plausible(at, now time.Time) time.Time {
-	if at.Before(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)) || at.After(now) {
-		return time.Time{}
-	}
-	return at
-}
-
-// oldest returns since when the oldest message of a queue is outstanding; zero if that is not known.
-func (q Queue) oldest(ctx context.Context, conn *connection.Conn, count Count, now time.Time) time.Time {
-	commands := q.oldestCommands(count, now)
+	commands := queue.oldestCommands(count, now)
 	var replies []any
-	err := conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
-		replies, err = connection.Pipeline(ctx, client, commands)
-		return err
-	})
+	err = r.pool.ConnFor(source.Tenant, owner, source.Database).Ask(ctx,
+		func(ctx context.Context, client redis.Cmdable) (err error) {
+			replies, err = connection.Pipeline(ctx, client, commands)
+			return err
+		})
 	if err != nil {
-		return time.Time{}
+		return time.Time{}, err
 	}
-	var first time.Time
 	for i, reply := range replies {
-		at, err := q.oldestIn(commands[i][0], reply)
+		at, err := queue.oldestIn(commands[i][0], reply)
 		if err != nil {
-			return time.Time{} // Another one may be older.
+			return time.Time{}, err // Another message may be older.
 		}
 		if first.IsZero() || !at.IsZero() && at.Before(first) {
 			first = at
 		}
 	}
-	return first
+	return plausible(first, now), nil
+}
+
+// plausible returns the time if a message can have come then. IDs and scores may be any numbers.
+func plausible(at, now time.Time) time.Time {
+	switch {
+	case at.Before(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)), at.Sub(now) > clockSkew:
+		return time.Time{}
+	case at.After(now):
+		return now
+	}
+	return at
 }
 
 // oldestCommands returns the commands whose replies have the oldest message: of a stream with a group the oldest pending
@@ -89,10 +102,10 @@ func (q Queue) oldestCommands(count Count, now time.Time) (commands [][]any) {
 	switch {
 	case q.Type == SortedSet:
 		return [][]any{{"zrange", q.Key, "-inf", lastDue(now, q.Unit), "byscore", "limit", 0, 1, "withscores"}}
-	case q.Group == "":
+	case q.Group == "" || count.GroupMissing:
 		return [][]any{{"xrange", q.Key, "-", "+", "count", 1}}
 	}
-	if count.InProgress > 0 {
+	if count.InProgress > 0 && !count.Trimmed { // Otherwise the oldest pending entry may be gone.
 		commands = append(commands, []any{"xpending", q.Key, q.Group})
 	}
 	last, _, _ := strings.Cut(count.Progress, "/")

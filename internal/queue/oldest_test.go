@@ -19,7 +19,7 @@ func (s *scene) oldest(queues ...queue.Queue) []int64 {
 	source := queue.Source{Endpoint: s.endpoint, Queues: queues, CountLimit: countLimit}
 	counts, err := s.reader.Observe(s.t.Context(), source)
 	s.Expect(err).NotTo(HaveOccurred())
-	times := s.reader.Oldest(s.t.Context(), source, counts)
+	times, _ := s.reader.Oldest(s.t.Context(), source, counts, make([]time.Time, len(queues)))
 	seconds := make([]int64, len(times))
 	for i, at := range times {
 		if !at.IsZero() {

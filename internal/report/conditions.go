@@ -74,6 +74,9 @@ func Refreshed(before, after *scaledjobv1.ScaledJobStatus) bool {
 	})
 }
 
+// ownLimits are the reasons of ScalingLimited that only say what the spec asks for.
+var ownLimits = map[string]bool{scaledjobv1.ReasonAtMaxReplicas: true, scaledjobv1.ReasonAtMaxPending: true}
+
 // steady are the reasons whose messages quote the API server, or hold numbers.
 var steady = map[string]bool{
 	scaledjobv1.ReasonCreateRefused: true, scaledjobv1.ReasonCreateFailing: true, scaledjobv1.ReasonRejected: true,
@@ -215,7 +218,7 @@ func ready(suspended bool, conditions []metav1.Condition, failures int) Conditio
 			metav1.ConditionTrue, scaledjobv1.ReasonSuspended,
 			"The operator creates no Jobs while spec.suspend is true.",
 		}
-	case limited == nil || limited.Status != metav1.ConditionTrue || limited.Reason == scaledjobv1.ReasonAtMaxReplicas:
+	case limited == nil || limited.Status != metav1.ConditionTrue || ownLimits[limited.Reason]:
 	case failures >= manyFailures && aboutCreates(limited.Reason):
 		return Condition{metav1.ConditionFalse, limited.Reason, limited.Message}
 	default:

@@ -112,7 +112,7 @@ func aboutTemplate(before, after *scaledjobv1.ScaledJobStatus) *Event {
 }
 
 // aboutLimits reports that something keeps Jobs from being created, and that it ended. That more Jobs are due than
-// maxReplicas allows, or that a user has suspended creation, needs no warning.
+// maxReplicas or maxPendingReplicas allows, or that a user has suspended creation, needs no warning.
 func aboutLimits(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	is := changedCondition(before, after, scaledjobv1.ConditionScalingLimited)
 	switch {

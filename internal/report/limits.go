@@ -53,31 +53,46 @@ func FailuresBefore(status *scaledjobv1.ScaledJobStatus) int {
 	return 0
 }
 
-// scalingLimited returns why fewer Jobs are created than are due.
+// scalingLimited returns why fewer Jobs are created, or run, than are due.
 func scalingLimited(sj *scaledjobv1.ScaledJob, seen *Reconciled) Condition {
+	if is, held := held(sj, seen); held {
+		return is
+	}
 	switch {
-	case sj.Spec.Suspend && seen.Due:
-		return limited(scaledjobv1.ReasonSuspended, "Jobs are due, and spec.suspend is true. To create them, set it to false.")
-	case seen.Limit == scaling.JobsFailing || seen.Limit == scaling.NoProgress:
-		return limited(string(seen.Limit), paused(seen))
-	case seen.Limit == scaling.CreateRefused:
-		return limited(scaledjobv1.ReasonCreateRefused, refused(seen.Answer))
-	case seen.Due && seen.Failures > 0:
-		return limited(scaledjobv1.ReasonCreateFailing, failing(seen.Answer))
-	case seen.orphansLimit():
-		return limited(string(seen.Limit), orphaned(seen.Orphans))
-	case seen.NotReady.Unadmitted && seen.Created == 0 && seen.Depth != nil && *seen.Depth > 0:
+	case seen.unadmitted():
 		return limited(scaledjobv1.ReasonJobsSuspended, suspended(sj, seen))
 	case seen.lacksJobs():
 		return limited(scaledjobv1.ReasonJobsNotStarting, notStarting(sj, seen))
 	case seen.AtMaxPending:
 		return limited(scaledjobv1.ReasonAtMaxPending, "Jobs are due, and as many active Jobs as spec.maxPendingReplicas allows have no "+
-			"ready Pod. The next Job is created as soon as one of them becomes ready or ends. If nodes are free, raise it; see also: "+
-			describe(sj, "pods")+".")
+			"ready Pod. The next Job is created as soon as one of them becomes ready or ends. If nodes are free, raise "+
+			"spec.maxPendingReplicas. To see what the Pods wait for: "+describe(sj, "pods")+".")
 	case seen.AtMax:
 		return limited(scaledjobv1.ReasonAtMaxReplicas, "More Jobs are due than spec.maxReplicas allows. "+raise(sj, seen))
 	}
 	return Condition{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, notLimited(sj, seen)}
+}
+
+// held returns why the operator creates no Jobs, or fewer than its limits allow; false if it does.
+func held(sj *scaledjobv1.ScaledJob, seen *Reconciled) (Condition, bool) {
+	switch {
+	case sj.Spec.Suspend && seen.Due:
+		return limited(scaledjobv1.ReasonSuspended, "Jobs are due, and spec.suspend is true. To create them, set it to false."), true
+	case seen.Limit == scaling.JobsFailing || seen.Limit == scaling.NoProgress:
+		return limited(string(seen.Limit), paused(seen)), true
+	case seen.Limit == scaling.CreateRefused:
+		return limited(scaledjobv1.ReasonCreateRefused, refused(seen.Answer)), true
+	case seen.Due && seen.Failures > 0:
+		return limited(scaledjobv1.ReasonCreateFailing, failing(seen.Answer)), true
+	case seen.orphansLimit():
+		return limited(string(seen.Limit), orphaned(seen.Orphans)), true
+	}
+	return Condition{}, false
+}
+
+// unadmitted reports whether messages are outstanding, and all active Jobs wait for their admission.
+func (r *Reconciled) unadmitted() bool {
+	return r.Unadmitted && r.Created == 0 && r.Depth != nil && *r.Depth > 0
 }
 
 // orphansLimit reports whether fewer Jobs are created than are due because messages are orphaned.
@@ -87,11 +102,11 @@ func (r *Reconciled) orphansLimit() bool {
 
 // raise returns what users can do if maxReplicas limits scaling.
 func raise(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
-	if seen.Jobs.Suspended() > 0 {
-		return "Active Jobs are suspended and wait for their admission, for example by Kueue; more Jobs would wait as well."
-	}
 	if seen.NotReady.Unended > 0 {
 		return notEnding(sj)
+	}
+	if seen.Jobs.Suspended() > 0 {
+		return "Active Jobs are suspended and wait for their admission, for example by Kueue; more Jobs would wait as well."
 	}
 	return "Raise it to process the queue faster."
 }
@@ -110,10 +125,10 @@ func notLimited(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
 	switch {
 	case noneDue && depth == 0:
 		return "No message is outstanding. If you expect messages, check the names of the keys, the database and the address."
-	case depth > 0 && depth <= sj.Spec.ActivationThreshold && !seen.Overdue && !seen.Due:
-		return notActivated(sj)
 	case depth > 0 && !seen.Due && (seen.NotReady.Unended > 0 || seen.Still):
 		return "As many Jobs are unfinished as are due. " + notEnding(sj)
+	case depth > 0 && depth <= sj.Spec.ActivationThreshold && !seen.Overdue && !seen.Due:
+		return notActivated(sj)
 	}
 	return noneHeld
 }

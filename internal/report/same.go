@@ -5,6 +5,7 @@ package report
 
 import (
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -28,8 +29,17 @@ func equalCounts(a, b *scaledjobv1.ScaledJobStatus) bool {
 
 func equalQueues(a, b scaledjobv1.QueueStatus) bool {
 	return a.Name == b.Name && a.ConsumerGroup == b.ConsumerGroup && a.Window == b.Window &&
-		equalValues(a.Depth, b.Depth) && a.NonEmptySince.Equal(b.NonEmptySince) &&
-		a.OldestMessageTime.Equal(b.OldestMessageTime)
+		equalValues(a.Depth, b.Depth) && closeTimes(a.NonEmptySince, b.NonEmptySince) &&
+		closeTimes(a.OldestMessageTime, b.OldestMessageTime)
+}
+
+// closeTimes reports whether two times differ by less than a minute. The times of messages change while a queue is in
+// balance, and would cause writes all the time.
+func closeTimes(a, b *metav1.Time) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Sub(b.Time).Abs() < time.Minute
 }
 
 func equalConditions(a, b metav1.Condition) bool {

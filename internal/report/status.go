@@ -70,10 +70,11 @@ type Reconciled struct {
 	Answer   admission.Answer
 	// Overdue is true if messages have waited for maxWaitSeconds.
 	Overdue bool
-	// NotReady are the active Jobs that have had no ready Pod for long. Still is true if no message has left the queue for
-	// long.
-	NotReady jobs.Waiting
-	Still    bool
+	// NotReady are the active Jobs that have had no ready Pod for long. Unadmitted is true if all active Jobs have been
+	// suspended for some seconds. Still is true if no message has left the queue for long.
+	NotReady   jobs.Waiting
+	Unadmitted bool
+	Still      bool
 	// Refresh is true if messages with the words of the API server may change although their reasons have not.
 	Refresh bool
 	// Notifications is what is known about the notifications for the queue.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
@@ -22,6 +23,8 @@ type Credentials struct {
 	values
 	// tls is nil for connections without TLS.
 	tls *tls.Config
+	// expires is when the first of the certificates in the Secrets expires; zero if there is none.
+	expires time.Time
 }
 
 // values are the values of the Secrets that an endpoint names. A value that the endpoint does not name is empty.
@@ -47,7 +50,7 @@ func newCredentials(e Endpoint, found values) (*Credentials, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Credentials{values: found, tls: config}, nil
+	return &Credentials{values: found, tls: config, expires: firstExpiry(found.ca, found.certificate)}, nil
 }
 
 // withoutNewline removes one line end. Most text files end with one, and kubectl create secret --from-file keeps it.
@@ -63,6 +66,14 @@ func (c *Credentials) Password() string { return c.password }
 
 // Secured reports whether connections use TLS.
 func (c *Credentials) Secured() bool { return c.tls != nil }
+
+// Expires returns when the first of the certificates in the Secrets expires; zero if there is none.
+func (c *Credentials) Expires() time.Time {
+	if c == nil {
+		return time.Time{}
+	}
+	return c.expires
+}
 
 // Same reports whether two credentials for one endpoint have the same values. Nil equals only nil.
 func (c *Credentials) Same(as *Credentials) bool {

@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"net"
 	"strings"
+	"time"
 )
 
 const (
@@ -72,6 +73,19 @@ func newPair(named TLS, found values) (tls.Certificate, error) {
 			"is not a PEM certificate that matches the private key. Store a matching pair; the private key must not be encrypted.")
 	}
 	return pair, nil
+}
+
+// firstExpiry returns when the first of these certificates in PEM expires; zero if there is none.
+func firstExpiry(texts ...string) (first time.Time) {
+	for _, text := range texts {
+		for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
+			certificate, err := x509.ParseCertificate(block.Bytes)
+			if err == nil && (first.IsZero() || certificate.NotAfter.Before(first)) {
+				first = certificate.NotAfter
+			}
+		}
+	}
+	return first
 }
 
 // checkKeys rejects certificates with large RSA keys. Computing with them takes long, and a handshake cannot be

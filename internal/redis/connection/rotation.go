@@ -121,6 +121,24 @@ func (p *Pool) handOver(ctx context.Context, server *server, inUse, loaded *auth
 	retired.close()
 }
 
+// CertificatesExpire returns when the first of the certificates in the Secrets that the endpoint names expires; zero if there
+// is none, or if no connection has needed them yet.
+func (p *Pool) CertificatesExpire(e auth.Endpoint) (first time.Time) {
+	if !e.TLS.Enabled || e.Namespace == "" {
+		return time.Time{}
+	}
+	p.mu.Lock()
+	servers := p.serversOf(e)
+	p.mu.Unlock()
+	for _, server := range servers {
+		inUse, _ := server.health.current()
+		if at := inUse.credentials.Expires(); !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
+}
+
 // Rejected returns why the server, or a server of the deployment, does not accept the current values of the Secrets,
 // while the previous values are still in use. It is nil if the server accepts them, or if that is not known.
 func (p *Pool) Rejected(e auth.Endpoint) *failure.Error {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 
@@ -126,6 +127,11 @@ func (d *Directory) leaveLocked(by owner) {
 
 // Rejected is [connection.Pool.Rejected].
 func (d *Directory) Rejected(e auth.Endpoint) *failure.Error { return d.pool.Rejected(e) }
+
+// CertificatesExpire is [connection.Pool.CertificatesExpire].
+func (d *Directory) CertificatesExpire(e auth.Endpoint) time.Time {
+	return d.pool.CertificatesExpire(e)
+}
 
 // Replica is [connection.Pool.Replica].
 func (d *Directory) Replica(e auth.Endpoint) bool { return d.pool.Replica(e) }

@@ -18,9 +18,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"github.com/prometheus/client_golang/prometheus"
 
-	"miracle.dev/scaledjob-operator/internal/metrics"
 )
 
 const (
@@ -154,36 +152,6 @@ func TestEveryEventIsDocumented(t *testing.T) {
 	})
 	g.Expect(documented).To(ConsistOf(slices.Concat(own, lost, pausing, []string{"InvalidSpec"})))
 }
-
-func TestEveryMetricIsDocumented(t *testing.T) {
-	t.Parallel()
-	registry := &recorder{}
-	metrics.New(registry)
-	var names []string
-	for _, collector := range registry.collectors {
-		descriptions := make(chan *prometheus.Desc)
-		go func() {
-			defer close(descriptions)
-			collector.Describe(descriptions)
-		}()
-		for description := range descriptions {
-			names = append(names, all(`fqName: "(\w+)"`, description.String())...)
-		}
-	}
-	NewWithT(t).Expect(all("(?m)^\\| `(scaledjob_\\w+)` \\|", read(t, "docs/metrics.md"))).To(ConsistOf(names))
-}
-
-// recorder is a registry that only remembers.
-type recorder struct{ collectors []prometheus.Collector }
-
-func (r *recorder) Register(c prometheus.Collector) error {
-	r.collectors = append(r.collectors, c)
-	return nil
-}
-
-func (r *recorder) MustRegister(c ...prometheus.Collector) { r.collectors = append(r.collectors, c...) }
-
-func (r *recorder) Unregister(prometheus.Collector) bool { return false }
 
 func TestEveryPackageHasItsLineInTheArchitecture(t *testing.T) {
 	t.Parallel()

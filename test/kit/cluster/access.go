@@ -75,17 +75,20 @@ func (a *access) writeFiles() error {
 			return err
 		}
 	}
-	return a.writeKubeconfig()
+	return WriteKubeconfig(a.config(), a.kubeconfig)
 }
 
-func (a *access) writeKubeconfig() error {
+// WriteKubeconfig writes a kubeconfig file with the address and the credentials of a client configuration.
+func WriteKubeconfig(from *rest.Config, path string) error {
 	const name = "test"
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: a.url(), CertificateAuthorityData: a.certificate}
-	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: a.token}
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: from.Host, CertificateAuthorityData: from.CAData}
+	config.AuthInfos[name] = &clientcmdapi.AuthInfo{
+		Token: from.BearerToken, ClientCertificateData: from.CertData, ClientKeyData: from.KeyData,
+	}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	config.CurrentContext = name
-	return clientcmd.WriteToFile(*config, a.kubeconfig)
+	return clientcmd.WriteToFile(*config, path)
 }
 
 func (a *access) url() string {

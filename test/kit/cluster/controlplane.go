@@ -6,7 +6,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strconv"
@@ -76,11 +75,8 @@ func (c *Cluster) startEtcd(ctx context.Context) error {
 }
 
 func (c *Cluster) localURL() (string, error) {
-	port, err := c.sandbox.Port()
-	if err != nil {
-		return "", err
-	}
-	return "http://" + net.JoinHostPort(host, strconv.Itoa(port)), nil
+	address, err := c.sandbox.Address()
+	return "http://" + address, err
 }
 
 // startAPIServer starts a kube-apiserver on the port of the cluster. It exits

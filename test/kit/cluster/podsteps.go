@@ -5,11 +5,13 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -28,6 +30,15 @@ const (
 	// PodTerminateAfter is the time from its deletion until it is removed.
 	PodTerminateAfter = "cluster.test/terminate-after"
 )
+
+// Now has happen to a Pod what one of these annotations is about. Nothing happens to a Pod that is gone.
+func Now(ctx context.Context, kube client.Client, pod *corev1.Pod, annotation string) error {
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"0s"}}}`, annotation))
+	if err := client.IgnoreNotFound(kube.Patch(ctx, pod.DeepCopy(), patch)); err != nil {
+		return fmt.Errorf("annotating Pod %s: %w", pod.Name, err)
+	}
+	return nil
+}
 
 // step is what a kubelet does next with a Pod.
 type step int

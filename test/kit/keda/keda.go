@@ -20,11 +20,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/cert"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
@@ -135,11 +132,11 @@ func (k *KEDA) start(ctx context.Context, path string, opts Options) error {
 	if err := errors.Join(k.writeCertificates(), k.writeKubeconfig(ctx, opts.Cluster)); err != nil {
 		return err
 	}
-	probes, err := k.address()
+	probes, err := k.sandbox.Address()
 	if err != nil {
 		return err
 	}
-	service, err := k.address()
+	service, err := k.sandbox.Address()
 	if err != nil {
 		return err
 	}
@@ -160,12 +157,6 @@ func (k *KEDA) start(ctx context.Context, path string, opts Options) error {
 		_, err := operator.Get(ctx, "http://"+probes+"/readyz")
 		return err
 	})
-}
-
-// address is a free one.
-func (k *KEDA) address() (string, error) {
-	port, err := k.sandbox.Port()
-	return net.JoinHostPort(host, strconv.Itoa(port)), err
 }
 
 func (k *KEDA) file(name string) string { return filepath.Join(k.sandbox.Dir(), name) }
@@ -190,12 +181,7 @@ func (k *KEDA) writeKubeconfig(ctx context.Context, control *cluster.Cluster) er
 	if err != nil {
 		return err
 	}
-	config := clientcmdapi.NewConfig()
-	config.Clusters[program] = &clientcmdapi.Cluster{Server: access.Host, CertificateAuthorityData: access.CAData}
-	config.AuthInfos[program] = &clientcmdapi.AuthInfo{Token: access.BearerToken}
-	config.Contexts[program] = &clientcmdapi.Context{Cluster: program, AuthInfo: program}
-	config.CurrentContext = program
-	return clientcmd.WriteToFile(*config, k.file("kubeconfig"))
+	return cluster.WriteKubeconfig(access, k.file("kubeconfig"))
 }
 
 // PID is the process identifier.
@@ -212,9 +198,5 @@ func (k *KEDA) Logs() (string, error) {
 
 // Stop asks KEDA to end, and waits for that.
 func (k *KEDA) Stop(ctx context.Context) error {
-	err := k.process.Signal(syscall.SIGTERM)
-	if errors.Is(err, os.ErrProcessDone) {
-		err = nil
-	}
-	return errors.Join(err, k.process.Wait(ctx), k.sandbox.Close())
+	return errors.Join(k.process.Terminate(ctx), k.sandbox.Close())
 }

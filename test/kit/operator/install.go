@@ -11,15 +11,13 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
-	"miracle.dev/scaledjob-operator/test/kit/gobuild"
-	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
+	"miracle.dev/scaledjob-operator/test/kit/pinned"
 )
 
 const (
@@ -55,26 +53,19 @@ func install(ctx context.Context, control *cluster.Cluster, bundle string) error
 	return control.Apply(ctx, manifests)
 }
 
-// render runs the kustomize that hack/tools pins.
+// render renders a bundle.
 func render(ctx context.Context, bundle string) ([]byte, error) {
-	dir, err := sourceFolder(ctx)
+	root, err := pinned.Root(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return gobuild.Command{}.Output(ctx, "tool", "-modfile="+filepath.Join(dir, "hack", "tools", "go.mod"),
-		"kustomize", "build", filepath.Join(dir, "config", bundle))
+	return pinned.Kustomize(ctx, filepath.Join(root, "config", bundle))
 }
 
-// sourceFolder is the root of the source of this module.
-func sourceFolder(ctx context.Context) (string, error) {
-	root, err := gobuild.Command{}.Output(ctx, "list", "-m", "-f={{.Dir}}", binary.Module)
-	return strings.TrimSpace(string(root)), err
-}
-
-// crdFolder is the folder of the generated CRD.
+// crdFolder is the folder with the CustomResourceDefinitions.
 func crdFolder(ctx context.Context) (string, error) {
-	dir, err := sourceFolder(ctx)
-	return filepath.Join(dir, "config", "crd", "bases"), err
+	root, err := pinned.Root(ctx)
+	return filepath.Join(root, "config", "crd", "bases"), err
 }
 
 func withoutDeployments(manifests []byte) (io.Reader, error) {

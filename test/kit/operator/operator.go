@@ -17,19 +17,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
@@ -37,7 +32,6 @@ import (
 )
 
 const (
-	host = "127.0.0.1"
 	// loopback is where the servers of tests are. The host may be a Pod.
 	loopback = "127.0.0.0/8,::1"
 	// processName is what messages and the log file call the process.
@@ -147,16 +141,14 @@ func (o *Operator) start(ctx context.Context, path string, opts Options) error {
 
 // serve chooses where the probes and metrics are, and returns the flags for it.
 func (o *Operator) serve() (flags []string, err error) {
-	probes, err := o.sandbox.Port()
+	probeAddress, err := o.sandbox.Address()
 	if err != nil {
 		return nil, err
 	}
-	metrics, err := o.sandbox.Port()
+	metricsAddress, err := o.sandbox.Address()
 	if err != nil {
 		return nil, err
 	}
-	probeAddress := net.JoinHostPort(host, strconv.Itoa(probes))
-	metricsAddress := net.JoinHostPort(host, strconv.Itoa(metrics))
 	o.probeURL = "http://" + probeAddress
 	o.metricsURL = "http://" + metricsAddress + "/metrics"
 	return []string{
@@ -177,20 +169,8 @@ func (o *Operator) writeKubeconfig(ctx context.Context, opts Options) (path stri
 			return "", err
 		}
 	}
-	config := clientcmdapi.NewConfig()
-	config.Clusters[processName] = &clientcmdapi.Cluster{
-		Server:                   access.Host,
-		CertificateAuthorityData: access.CAData,
-	}
-	config.AuthInfos[processName] = &clientcmdapi.AuthInfo{
-		Token:                 access.BearerToken,
-		ClientCertificateData: access.CertData,
-		ClientKeyData:         access.KeyData,
-	}
-	config.Contexts[processName] = &clientcmdapi.Context{Cluster: processName, AuthInfo: processName}
-	config.CurrentContext = processName
 	path = filepath.Join(o.sandbox.Dir(), "kubeconfig")
-	return path, clientcmd.WriteToFile(*config, path)
+	return path, cluster.WriteKubeconfig(access, path)
 }
 
 // Exited is closed when the operator has ended, asked to or not.
@@ -218,15 +198,7 @@ func (o *Operator) Stop(ctx context.Context) error {
 	if o.ended {
 		return nil
 	}
-	err := o.terminate(ctx)
-	return errors.Join(err, o.end())
-}
-
-func (o *Operator) terminate(ctx context.Context) error {
-	if err := o.process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	return o.process.Wait(ctx)
+	return errors.Join(o.process.Terminate(ctx), o.end())
 }
 
 // Kill ends the operator with SIGKILL, as a crash of its node does. A log that

@@ -47,6 +47,9 @@ type Witness struct {
 	created    map[types.UID]bool
 	unfinished map[types.UID]string
 	names      []string
+	// running are the unfinished ones that are not suspended, and mostRunning how many there were at most.
+	running     map[types.UID]bool
+	mostRunning int
 	// fault is the first thing that must not happen, empty if nothing did.
 	fault string
 	// markers are the names of those that were seen.
@@ -70,8 +73,8 @@ func Start(ctx context.Context, config *rest.Config, owner *scaledjobv1.ScaledJo
 	}
 	w := &Witness{
 		owner: owner.UID, limit: limit, jobs: jobs,
-		created: map[types.UID]bool{}, unfinished: map[types.UID]string{}, markers: map[string]bool{},
-		changed: make(chan struct{}),
+		created: map[types.UID]bool{}, unfinished: map[types.UID]string{}, running: map[types.UID]bool{},
+		markers: map[string]bool{}, changed: make(chan struct{}),
 	}
 	go w.look(ctx, present.ResourceVersion)
 	return w, nil
@@ -126,6 +129,7 @@ func (w *Witness) survey(ctx context.Context, version string) (string, error) {
 	defer w.mu.Unlock()
 	w.tell()
 	clear(w.unfinished)
+	clear(w.running)
 	for i := range present.Items {
 		w.register(watch.Modified, &present.Items[i])
 	}
@@ -155,7 +159,7 @@ func (w *Witness) register(kind watch.EventType, job *batchv1.Job) bool {
 		w.markers[job.Name] = true
 	}
 	if owner := metav1.GetControllerOf(job); owner == nil || owner.UID != w.owner {
-		delete(w.unfinished, job.UID) // if it was the owner's, it was released
+		w.remove(job.UID) // if it was the owner's, it was released
 		return false
 	}
 	if !w.created[job.UID] {
@@ -163,11 +167,20 @@ func (w *Witness) register(kind watch.EventType, job *batchv1.Job) bool {
 		w.names = append(w.names, job.Name)
 	}
 	if kind == watch.Deleted || finished(job) {
-		delete(w.unfinished, job.UID)
+		w.remove(job.UID)
 		return false
 	}
 	w.unfinished[job.UID] = job.Name
+	if delete(w.running, job.UID); job.Spec.Suspend == nil || !*job.Spec.Suspend {
+		w.running[job.UID] = true
+		w.mostRunning = max(w.mostRunning, len(w.running))
+	}
 	return true
+}
+
+func (w *Witness) remove(job types.UID) {
+	delete(w.unfinished, job)
+	delete(w.running, job)
 }
 
 // judge keeps the first time that there were too many.
@@ -195,6 +208,13 @@ func (w *Witness) Unfinished() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Sorted(maps.Values(w.unfinished))
+}
+
+// MostRunning returns how many Jobs that are not suspended were unfinished at a time, at most.
+func (w *Witness) MostRunning() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mostRunning
 }
 
 // Verdict returns the first thing that must not have happened and did, or "".

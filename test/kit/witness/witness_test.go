@@ -23,8 +23,8 @@ const owner types.UID = "owner"
 func newWitness(limit int) *Witness {
 	return &Witness{
 		owner: owner, limit: func() int { return limit },
-		created: map[types.UID]bool{}, unfinished: map[types.UID]string{}, markers: map[string]bool{},
-		changed: make(chan struct{}),
+		created: map[types.UID]bool{}, unfinished: map[types.UID]string{}, running: map[types.UID]bool{},
+		markers: map[string]bool{}, changed: make(chan struct{}),
 	}
 }
 
@@ -75,6 +75,28 @@ func TestJobsThatEndMakeRoom(t *testing.T) {
 	}
 	g.Expect(w.Verdict()).To(BeEmpty())
 	g.Expect(w.Created()).To(Equal(4))
+}
+
+func TestSuspendedJobsDoNotRun(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := newWitness(3)
+	suspend := func(name string, suspended bool) *batchv1.Job {
+		made := job(name)
+		made.Spec.Suspend = &suspended
+		return made
+	}
+	w.note(watch.Added, suspend("a", true))
+	g.Expect(w.MostRunning()).To(BeZero())
+	w.note(watch.Modified, suspend("a", false))
+	w.note(watch.Modified, suspend("a", true))
+	w.note(watch.Added, job("b"))
+	g.Expect(w.MostRunning()).To(Equal(1), "never at the same time")
+	w.note(watch.Modified, suspend("a", false))
+	w.note(watch.Modified, job("a", batchv1.JobComplete))
+	w.note(watch.Deleted, job("b"))
+	w.note(watch.Added, job("c"))
+	g.Expect(w.MostRunning()).To(Equal(2))
 }
 
 func TestJobsOfOthersDoNotCount(t *testing.T) {

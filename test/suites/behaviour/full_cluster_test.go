@@ -22,7 +22,7 @@ func (s *scaledJob) makeReady() {
 	s.t.Helper()
 	s.Eventually(s.pods).ShouldNot(BeEmpty())
 	pending := s.pods()[0]
-	s.Expect(endPod(s.t.Context(), s.API, &pending, cluster.PodReadyAfter)).To(Succeed())
+	s.Expect(cluster.Now(s.t.Context(), s.API, &pending, cluster.PodReadyAfter)).To(Succeed())
 }
 
 // As many Jobs as maxPendingReplicas have no ready Pod. Whether one becomes ready, ends or is deleted, the next follows.

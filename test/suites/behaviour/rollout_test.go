@@ -141,7 +141,7 @@ func never(spec *scaledjobv1.ScaledJobSpec) {
 func (s *scaledJob) start(job *batchv1.Job) {
 	s.t.Helper()
 	s.Eventually(s.podsOf).WithArguments(job).Should(HaveLen(1))
-	s.Expect(endPod(s.t.Context(), s.API, &s.podsOf(job)[0], cluster.PodReadyAfter)).To(Succeed())
+	s.Expect(cluster.Now(s.t.Context(), s.API, &s.podsOf(job)[0], cluster.PodReadyAfter)).To(Succeed())
 }
 
 // ready is how many of its Pods are ready, as the status of the Job says.
@@ -186,7 +186,7 @@ func TestAJobThatStartsAtTheLastMomentStays(t *testing.T) {
 	pod := s.podsOf(late)[0]
 	hook, err := webhook.Start(t.Context(), s.API, s.Namespace, webhook.DeleteJob, func(review *admissionv1.AdmissionReview) (any, bool) {
 		if review.Request.Name == late.Name && !*review.Request.DryRun {
-			_ = endPod(t.Context(), s.API, &pod, cluster.PodReadyAfter)
+			_ = cluster.Now(t.Context(), s.API, &pod, cluster.PodReadyAfter)
 			_ = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
 				ready, err := s.ready(late)
 				return ready > 0, err

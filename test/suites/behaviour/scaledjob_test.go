@@ -195,7 +195,7 @@ func (s *scaledJob) fail(job *batchv1.Job) {
 func (s *scaledJob) end(job *batchv1.Job, annotation string) {
 	s.t.Helper()
 	s.Eventually(s.podsOf).WithArguments(job).Should(ConsistOf(HaveField("Status.Phase", corev1.PodRunning)))
-	s.Expect(endPod(s.t.Context(), s.API, &s.podsOf(job)[0], annotation)).To(Succeed())
+	s.Expect(cluster.Now(s.t.Context(), s.API, &s.podsOf(job)[0], annotation)).To(Succeed())
 	s.Eventually(func() bool {
 		current := &batchv1.Job{}
 		err := s.API.Get(s.t.Context(), client.ObjectKeyFromObject(job), current)

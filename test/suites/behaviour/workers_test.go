@@ -66,17 +66,7 @@ func (w *workers) work(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil && !errors.Is(err, goredis.Nil) {
 		return fmt.Errorf("removing messages: %w", err)
 	}
-	return endPod(ctx, w.admin, pod, cluster.PodSucceedAfter)
-}
-
-// endPod lets the Pod succeed or fail, as the annotation says. One that is gone
-// already has ended.
-func endPod(ctx context.Context, admin client.Client, pod *corev1.Pod, annotation string) error {
-	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"0s"}}}`, annotation))
-	if err := client.IgnoreNotFound(admin.Patch(ctx, pod.DeepCopy(), patch)); err != nil {
-		return fmt.Errorf("ending Pod %s: %w", pod.Name, err)
-	}
-	return nil
+	return cluster.Now(ctx, w.admin, pod, cluster.PodSucceedAfter)
 }
 
 // workOff simulates the worker of one Job: it removes its message, its Pod succeeds, and so does the Job.

@@ -54,6 +54,7 @@ metrics:
   clientCASecret: {name: "WORD", key: "WORD"}
   certificateSecret: "WORD"
   serviceMonitor: {enabled: true, clientCertificateSecret: "WORD", labels: {release: "WORD"}, interval: "0"}
+prometheusRule: {enabled: true, labels: {release: "WORD"}, annotations: {example.com/note: "WORD"}}
 `
 
 const namesInRoles = `

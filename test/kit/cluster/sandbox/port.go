@@ -13,6 +13,8 @@ import (
 )
 
 const (
+	host = "127.0.0.1"
+
 	// Ports come from below the ranges systems take outgoing ports from. Else a
 	// client redialling a server that is down could be given the server's own
 	// port, connect to itself and keep the server from coming back.
@@ -47,11 +49,17 @@ func (s *Sandbox) Port() (int, error) {
 	return 0, fmt.Errorf("no free port after %d attempts: %w", portAttempts, err)
 }
 
+// Address returns 127.0.0.1 with a Port.
+func (s *Sandbox) Address() (string, error) {
+	port, err := s.Port()
+	return net.JoinHostPort(host, strconv.Itoa(port)), err
+}
+
 // claimPort asks for a listener by dialling. Listening for a moment would tell
 // too, but a child being forked meanwhile would inherit the socket and keep
 // the port for longer.
 func claimPort(port int) (portClaim, error) {
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	address := net.JoinHostPort(host, strconv.Itoa(port))
 	udp, err := net.ListenPacket("udp", address)
 	if err != nil {
 		return portClaim{}, fmt.Errorf("reserving port %d: %w", port, err)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 	"time"
 )
 
@@ -74,6 +75,14 @@ func (p *Process) Kill() error {
 	}
 	<-p.exited
 	return nil
+}
+
+// Terminate asks the process to end, unless it has ended, and is Wait.
+func (p *Process) Terminate(ctx context.Context) error {
+	if err := p.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return p.Wait(ctx)
 }
 
 // Wait returns when the process has ended or ctx has. The error is nil only if

@@ -49,12 +49,19 @@ metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}, interva
 	"PodMonitor":                `metrics: {podMonitor: {enabled: true, authorization: {credentials: {name: t, key: t}}}}`,
 	"PodMonitor over HTTP":      `metrics: {authentication: None, podMonitor: {enabled: true}}`,
 	"PodMonitor and mTLS":       clientCertificate + `  podMonitor: {enabled: true, clientCertificateSecret: prometheus}`,
-	"dashboards":                `grafanaDashboard: {enabled: true}`,
-	"dashboards elsewhere":      dashboards,
-	"a digest":                  `image: {tag: "", repository: registry.example:5000/team/operator, digest: "` + digest + `"}`,
-	"a tag and a digest":        `image: {tag: v1.2.3, digest: "` + digest + `"}`,
-	"every flag":                everyFlag,
-	"every field of the Pod":    everyField,
+	"PrometheusRule": `
+prometheusRule:
+  enabled: true
+  labels: {release: prometheus}
+  annotations: {example.com/team: platform}
+  runbookURL: https://wiki.example/runbooks
+`,
+	"a digest":               `image: {tag: "", repository: registry.example:5000/team/operator, digest: "` + digest + `"}`,
+	"a tag and a digest":     `image: {tag: v1.2.3, digest: "` + digest + `"}`,
+	"every flag":             everyFlag,
+	"every field of the Pod": everyField,
+	"dashboards":             `grafanaDashboard: {enabled: true}`,
+	"dashboards elsewhere":   dashboards,
 }
 
 const dashboards = `

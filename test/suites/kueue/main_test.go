@@ -1,0 +1,115 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kueue tests the operator together with Kueue: the real one, in the version that hack/tools/kueue pins, with its
+// webhooks, and the real controller of Jobs. Only the containers of the Pods are simulated, see crew.
+//
+// Most tests share one control plane with one Kueue and one operator, and have a namespace, a ClusterQueue and a LocalQueue
+// each. Those that stop Kueue or the operator do not run at the same time as others.
+//
+// No test of the suite can run where Kueue is neither in the cache folder nor can be compiled, for example without a
+// network: the suite then fails at its start, and says so.
+package kueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	kueuekit "miracle.dev/scaledjob-operator/test/kit/kueue"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+)
+
+const (
+	// timeout bounds the wait for a fact. The controllers of Jobs and Kueue back off for up to a minute.
+	timeout      = 3 * time.Minute
+	pollInterval = 50 * time.Millisecond
+
+	// parallel is how many tests run at the same time. They wait more than they work.
+	parallel = 4
+)
+
+var (
+	shared  *scene.ControlPlane
+	redis   *redistest.Server
+	running *operator.Operator
+	kueue   *kueuekit.Kueue
+)
+
+// Priority classes of Workloads.
+const (
+	low     = "low"
+	high    = "high"
+	classes = `
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: WorkloadPriorityClass
+metadata: {name: ` + low + `}
+value: 10
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: WorkloadPriorityClass
+metadata: {name: ` + high + `}
+value: 1000
+`
+)
+
+func TestMain(m *testing.M) {
+	gomega.SetDefaultEventuallyTimeout(timeout)
+	gomega.SetDefaultEventuallyPollingInterval(pollInterval)
+	os.Exit(cluster.Run(m, parallel, start, stop))
+}
+
+func start(ctx context.Context) (err error) {
+	program, err := kueuekit.Build(ctx, os.Stderr)
+	if err != nil {
+		return fmt.Errorf("the tests need Kueue: %w", err)
+	}
+	opts := cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}
+	if shared, err = scene.NewControlPlane(ctx, opts); err != nil {
+		return err
+	}
+	if redis, err = redistest.Start(ctx, redistest.Options{Log: os.Stderr}); err != nil {
+		return err
+	}
+	if kueue, err = program.Install(ctx, shared.Cluster); err != nil {
+		return err
+	}
+	if err := kueue.Start(ctx); err != nil {
+		return err
+	}
+	if err := shared.Cluster.Apply(ctx, strings.NewReader(classes)); err != nil {
+		return err
+	}
+	running, err = startOperator(ctx)
+	return err
+}
+
+func startOperator(ctx context.Context) (*operator.Operator, error) {
+	return operator.Start(ctx, operator.Options{Cluster: shared.Cluster, Log: os.Stderr})
+}
+
+func stop(ctx context.Context) error {
+	var errs []error
+	if running != nil {
+		errs = append(errs, running.Stop(ctx))
+	}
+	if kueue != nil {
+		errs = append(errs, kueue.Stop(ctx))
+	}
+	if redis != nil {
+		errs = append(errs, redis.Stop())
+	}
+	if shared != nil {
+		errs = append(errs, shared.Cluster.Stop())
+	}
+	return errors.Join(errs...)
+}

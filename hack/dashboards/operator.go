@@ -38,7 +38,7 @@ func operator() *page {
 		},
 		panel{
 			kind: graph, title: "Longest pause of the garbage collector", unit: seconds, description: "The longest of the latest pauses of the Go runtime, in each replica.",
-			queries: []query{{most("pod, instance", "go_gc_duration_seconds", ofOperator+`,quantile="1"`), "{{pod}} {{instance}}"}},
+			queries: []query{{most("pod, instance", "go_gc_duration_seconds", ofOperator+`,quantile=~"1|1.0"`), "{{pod}} {{instance}}"}},
 		})
 	return p
 }
@@ -89,7 +89,7 @@ func (p *page) operatorReconciles() {
 		},
 		panel{
 			kind: graph, title: "Duration of reconciles", unit: seconds, steps: slowReaction, description: "How long a reconcile takes, with its requests to Redis and to the API server.",
-			queries: quantiles("", "controller_runtime_reconcile_time_seconds", ofOperator),
+			queries: quantiles("controller_runtime_reconcile_time_seconds", ofOperator),
 		},
 		panel{
 			kind: graph, title: "Workers", unit: plain, description: "Reconciles that run, and how many may run at the same time.",
@@ -109,7 +109,7 @@ func (p *page) operatorReconciles() {
 		},
 		panel{
 			kind: graph, title: "Time until a worker is free", unit: seconds, steps: slowReaction, description: "How long reconciles wait for a worker.",
-			queries: quantiles("", "workqueue_queue_duration_seconds", ofOperator),
+			queries: quantiles("workqueue_queue_duration_seconds", ofOperator),
 		},
 		panel{
 			kind: graph, title: "Requests to the API server", unit: perSecond, description: "Requests per second, by method and HTTP status. 429 means that the API server is overloaded.",
@@ -145,6 +145,6 @@ func (p *page) operatorRedis() {
 		},
 		panel{
 			kind: graph, title: "Duration of reads", unit: seconds, steps: steps(green, from(0.1, yellow), from(1, red)), description: "How long reads of queues take. Reads that failed are not in it.",
-			queries: quantiles("", "scaledjob_queue_read_seconds", ofOperator),
+			queries: quantiles("scaledjob_queue_read_seconds", ofOperator),
 		})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// The identifiers of the dashboards, which are in their addresses, and the tag by which they link to each other.
+// The identifiers of the dashboards, which are in their addresses, and the tag by which a search in Grafana finds them.
 const (
 	tag           = "scaledjob-operator"
 	scaledJobsUID = "scaledjob-operator-scaledjobs"
@@ -32,11 +32,16 @@ type page struct {
 func newPage(uid, title, description string, variables ...cog.Builder[dashboard.VariableModel]) *page {
 	built := dashboard.NewDashboardBuilder(title).Uid(uid).Description(description).Tags([]string{tag}).
 		Editable().Timezone("browser").Time("now-1h", "now").Refresh("30s").Tooltip(dashboard.DashboardCursorSyncCrosshair).
-		Link(dashboard.NewDashboardLinkBuilder("Dashboards of the operator").
-			Type(dashboard.DashboardLinkTypeDashboards).Tags([]string{tag}).AsDropdown(true).KeepTime(true).IncludeVars(true)).
 		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Prometheus").Type("prometheus"))
 	for _, variable := range variables {
 		built.WithVariable(variable)
+	}
+	for _, other := range []struct{ uid, title string }{{scaledJobsUID, "ScaledJobs"}, {operatorUID, "Operator"}} {
+		if other.uid != uid {
+			// Not with all variables: "all namespaces" is no namespace of a single ScaledJob.
+			built.Link(dashboard.NewDashboardLinkBuilder(other.title).Type(dashboard.DashboardLinkTypeLink).Icon("dashboard").
+				Url("/d/" + other.uid + "?var-datasource=${datasource}").KeepTime(true))
+		}
 	}
 	return &page{DashboardBuilder: built}
 }

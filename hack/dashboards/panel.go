@@ -21,7 +21,6 @@ import (
 const (
 	perMinute = "suffix:/min"
 	perSecond = "suffix:/s"
-	messages  = "suffix: messages"
 	cores     = "suffix: cores"
 	plain     = units.Short
 	seconds   = units.Seconds

@@ -3,10 +3,7 @@
 
 package main
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // Only the leader has series of ScaledJobs. While the lead moves, the previous leader and the next one may have the same
 // ones: of values take the maximum, and of rates the sum, since each replica counts only what it did itself.
@@ -46,20 +43,13 @@ func inMinute(labels, metric, selector string) string {
 }
 
 // quantiles are the median and the 99th percentile of a histogram, from its classic buckets, or from its native ones if
-// Prometheus keeps only those. label separates the series; it may be empty.
-func quantiles(label, metric, selector string) []query {
-	var all []query
-	for _, each := range []struct{ quantile, title string }{{"0.5", "median"}, {"0.99", "99 %"}} {
-		classic := rate(strings.TrimPrefix(label+", le", ", "), metric+"_bucket", selector)
-		native := rate(label, metric, selector)
-		expr := fmt.Sprintf("histogram_quantile(%s, %s) or histogram_quantile(%[1]s, %s)", each.quantile, classic, native)
-		legend := each.title
-		if label != "" {
-			legend = fmt.Sprintf("{{%s}} %s", label, each.title)
-		}
-		all = append(all, query{expr, legend})
+// Prometheus keeps only those.
+func quantiles(metric, selector string) []query {
+	classic, native := rate("le", metric+"_bucket", selector), rate("", metric, selector)
+	expr := func(quantile string) string {
+		return fmt.Sprintf("histogram_quantile(%[1]s, %[2]s) or histogram_quantile(%[1]s, %[3]s)", quantile, classic, native)
 	}
-	return all
+	return []query{{expr("0.5"), "median"}, {expr("0.99"), "99 %"}}
 }
 
 // age is how long the oldest message has waited, for each of the labels: exactly if the operator knows, and otherwise since

@@ -49,7 +49,7 @@ func scaledJob() *page {
 		panel{
 			kind: graph, title: "From push to Job", unit: seconds, steps: slowReaction,
 			description: "Time from the first notification that has not been acted on, or from the first read that showed growth, until a Job was created.",
-			queries:     quantiles("", "scaledjob_event_to_create_seconds", ofScaledJob),
+			queries:     quantiles("scaledjob_event_to_create_seconds", ofScaledJob),
 		},
 		panel{
 			kind: graph, title: "Oldest message, by key", unit: seconds, steps: oldMessage, description: ageOfKeys,

@@ -86,7 +86,7 @@ func (p *page) scaledJobsOverTime() {
 			kind: graph, title: "From push to Job", unit: seconds, steps: slowReaction,
 			description: "Time from the first notification that has not been acted on, or from the first read that showed growth, until a Job was created. " +
 				"Jobs that follow from regular reads of the queue are not in it.",
-			queries: quantiles("", "scaledjob_event_to_create_seconds", inNamespaces),
+			queries: quantiles("scaledjob_event_to_create_seconds", inNamespaces),
 		})
 	p.row("", 8,
 		panel{

@@ -42,6 +42,9 @@ func (o *options) bindMetrics(flags *flag.FlagSet) {
 	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "",
 		"The `directory` with tls.crt and tls.key, the certificate and private key of the metrics server, in PEM. They "+
 			"are read again when they change. (default a self-signed certificate)")
+	flags.BoolVar(&o.metricsQueues, "metrics-queue-label", true,
+		"Put the Redis key into the label queue of the metrics of ScaledJobs. If false, the label is empty, and the keys of a "+
+			"ScaledJob are added up.")
 }
 
 // checkMetrics returns an error for flags that contradict each other.

@@ -34,6 +34,7 @@ type options struct {
 	metricsSecure           bool
 	metricsClientCA         string
 	metricsCertDir          string
+	metricsQueues           bool
 	probeAddress            string
 	leaderElect             bool
 	leaderElectionNamespace string

@@ -110,6 +110,9 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	wakes := make(enqueue.Wakes)
 	leads := func() bool { return lease == nil || lease.Held() }
 	collectors := metrics.New(ctrlmetrics.Registry)
+	if !options.metricsQueues {
+		collectors.WithoutQueues()
+	}
 	collectors.Process(ctrlmetrics.Registry, version, leads)
 	watcher := newWatcher(pool, directory, wakes, collectors, options)
 	reconciler := &controller.Reconciler{

@@ -4,6 +4,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -201,7 +202,7 @@ func (r *Reconciler) sample(
 		LastEvent: seen.events.LastEvent,
 		Missed:    seen.missed,
 		Refused:   created.refusal != nil,
-		RefusedBy: string(created.refused.By),
+		RefusedBy: cmp.Or(string(created.refused.By), "API server"),
 
 		Conditions:         conditionsOf(status),
 		CertificatesExpire: r.Servers.CertificatesExpire(t.spec.Source.Endpoint),

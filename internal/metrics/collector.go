@@ -41,7 +41,7 @@ var (
 		"How the operator learns of new messages: 1 for the current mode, 0 for the others.", "mode")
 	conditionDesc = describe("scaledjob_condition", "One series for each condition in the status, always 1.", "reason", "status", "type")
 	refusedDesc   = describe("scaledjob_creates_refused_total", "Creates of Jobs that the API server refused, by who refused them: quota, admission webhook, admission policy, permissions, "+
-		"change (a policy changed the Job so that the operator can't count it), or the server itself.", "by")
+		"change (a policy changed the Job so that the operator can't count it), or API server.", "by")
 
 	finished = prometheus.NewDesc("scaledjob_jobs_finished_total", "Jobs that have finished, by outcome: succeeded or failed.",
 		append([]string{"outcome"}, scaledJobLabels...), nil)

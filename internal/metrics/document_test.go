@@ -97,3 +97,39 @@ func TestTheDocumentHasAllMetrics(t *testing.T) {
 	}
 	g.Expect(string(content)).To(Equal(text), "make generate writes it")
 }
+
+// The page says how many series a ScaledJob has at most.
+func TestSeriesOfAScaledJobAreBounded(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	registry := prometheus.NewPedanticRegistry()
+	metrics := New(registry)
+	sample := full("q")
+	for i := range 7 {
+		sample.Conditions = append(sample.Conditions[:i], Condition{fmt.Sprint("Condition", i), "True", "Reason"})
+	}
+	for _, by := range []string{"", "quota", "change", "permissions", "admission policy", "admission webhook"} {
+		sample.RefusedBy = by
+		metrics.Observe(emails, sample)
+	}
+	metrics.Created(emails, "q", time.Second)
+	metrics.Finished(emails, true)
+	metrics.Finished(emails, false)
+	families, err := registry.Gather()
+	g.Expect(err).NotTo(HaveOccurred())
+	var count int
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if len(metric.GetLabel()) < 3 {
+				continue
+			}
+			count++
+			if histogram := metric.GetHistogram(); histogram != nil {
+				count += len(histogram.GetBucket()) + 2 // +Inf, _sum and _count, which is counted already.
+			}
+		}
+	}
+	content, err := os.ReadFile(document)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(content)).To(ContainSubstring(fmt.Sprintf("at most %d series, and three for each of its keys", count-3)))
+}

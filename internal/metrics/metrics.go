@@ -19,6 +19,8 @@ type Metrics struct {
 	reads     prometheus.Histogram
 	coalesced prometheus.Counter
 	parked    *prometheus.GaugeVec
+	// withoutQueues leaves the label queue empty.
+	withoutQueues bool
 
 	mu sync.Mutex
 	// all are the series of the ScaledJobs.
@@ -30,6 +32,10 @@ var (
 	reactionBuckets = [...]float64{.0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 30}
 	readBuckets     = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}
 )
+
+// WithoutQueues leaves the label queue empty, which to Prometheus is as if there were none. The values of the keys of a
+// ScaledJob are then added up. It must be called before the first reconcile.
+func (m *Metrics) WithoutQueues() { m.withoutQueues = true }
 
 // New creates the collectors and registers them.
 func New(registry prometheus.Registerer) *Metrics {

@@ -106,6 +106,23 @@ func TestAPassThatSawNothing(t *testing.T) {
 	}))
 }
 
+// Without the label, the keys of a ScaledJob are added up.
+func TestWithoutQueues(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	registry := prometheus.NewPedanticRegistry()
+	metrics := New(registry)
+	metrics.WithoutQueues()
+	early, late := time.UnixMilli(1_000_000), time.UnixMilli(2_000_000)
+	metrics.Observe(emails, Sample{Queues: map[string]QueueSample{
+		"a": {Depth: 3, NonEmptySince: late, Oldest: late}, "b": {Depth: 4, NonEmptySince: early}, "c": {},
+	}})
+	series := scrape(g, registry)
+	g.Expect(series).To(HaveKeyWithValue("queue_depth mail  emails", 7.0))
+	g.Expect(series).To(HaveKeyWithValue("queue_nonempty_since_timestamp_seconds mail  emails", 1000.0))
+	g.Expect(series).To(HaveKeyWithValue("queue_oldest_message_timestamp_seconds mail  emails", 2000.0))
+}
+
 // The series of a previous queue would never change again.
 func TestSeriesNameTheQueueOfNow(t *testing.T) {
 	t.Parallel()

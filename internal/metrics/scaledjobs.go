@@ -139,7 +139,7 @@ func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 		s.refuse(sample.RefusedBy)
 	}
 	if sample.Queues != nil {
-		s.setQueues(sample.Queues)
+		s.setQueues(sample.Queues, m.label)
 	}
 	if sample.Read {
 		s.lastRead = time.Now()
@@ -156,17 +156,32 @@ func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 	s.count(sample.Failed)
 }
 
-// setQueues sets the values of the keys. Keys that differ only behind the end of the label share a series.
-func (s *series) setQueues(queues map[string]QueueSample) {
+// setQueues sets the values of the keys. Keys with the same label share a series, with the sum of their depths and the
+// earliest of their times.
+func (s *series) setQueues(queues map[string]QueueSample, label func(key string) string) {
 	s.queues = nil
 	for _, queue := range slices.Sorted(maps.Keys(queues)) {
-		label := queueLabel(queue)
-		if same := slices.IndexFunc(s.queues, func(each queueSeries) bool { return each.label == label }); same >= 0 {
-			s.queues[same].QueueSample = queues[queue]
+		is := queueSeries{label(queue), queues[queue]}
+		if same := slices.IndexFunc(s.queues, func(each queueSeries) bool { return each.label == is.label }); same >= 0 {
+			s.queues[same].add(is.QueueSample)
 			continue
 		}
-		s.queues = append(s.queues, queueSeries{label, queues[queue]})
+		s.queues = append(s.queues, is)
 	}
+}
+
+// add adds the values of another key.
+func (s *queueSeries) add(other QueueSample) {
+	s.Depth += min(other.Depth, math.MaxInt64-s.Depth)
+	s.NonEmptySince, s.Oldest = first(s.NonEmptySince, other.NonEmptySince), first(s.Oldest, other.Oldest)
+}
+
+// first returns the earlier one of two times, of which each may be unknown.
+func first(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // setConditions replaces the conditions if they have changed.
@@ -223,9 +238,17 @@ func (m *Metrics) Finished(key types.NamespacedName, succeeded bool) {
 	}
 }
 
+// label returns the label value of a queue.
+func (m *Metrics) label(queue string) string {
+	if m.withoutQueues {
+		return ""
+	}
+	return queueLabel(queue)
+}
+
 // seriesOf returns the series of a ScaledJob. If its queue has changed, they start again.
 func (m *Metrics) seriesOf(key types.NamespacedName, queue string) *series {
-	label := queueLabel(queue)
+	label := m.label(queue)
 	if known := m.all[key]; known != nil && known.queue == label {
 		return known
 	}

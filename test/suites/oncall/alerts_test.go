@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -80,6 +81,11 @@ var faults = map[string]fault{
 		},
 		alert: "ScaledJobNotReady", says: "Reason: Unreachable.",
 		cure: func(s *stage) { s.Expect(s.server.Restart(s.t.Context())).To(Succeed()) },
+	},
+	"the template is too large": {
+		bring: func(s *stage) { s.create(pods("example.com/script", strings.Repeat("a", 65<<10))) },
+		alert: "ScaledJobNotReady", says: "Reason: InvalidSpec.",
+		cure: func(s *stage) { s.Update(pods("example.com/script", "short")) },
 	},
 	"a quota refuses Jobs": {
 		bring: func(s *stage) {

@@ -38,7 +38,7 @@ var Sets = map[string]string{
 	"no replicaCount":           `replicaCount: 0`,
 	"replicas by both names":    `{replicas: 3, replicaCount: 3}`,
 	"no global values":          `global: null`,
-	"another namespace":         `{namespaceOverride: team-a, networkPolicy: {enabled: true}, ` + monitored + `}`,
+	"another namespace":         `{namespaceOverride: team-a, networkPolicy: {enabled: true}, prometheusRule: {enabled: true}, ` + monitored + `}`,
 	"another for Roles":         RoleOnly + `namespaceOverride: team-a`,
 	"annotated":                 annotated,
 	"slow probes":               slowProbes,

@@ -36,6 +36,7 @@ type options struct {
 	metricsCertDir          string
 	metricsQueues           bool
 	probeAddress            string
+	profileAddress          string
 	leaderElect             bool
 	leaderElectionNamespace string
 	leaderElectionID        string
@@ -60,6 +61,9 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	o.bindMetrics(flags)
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081",
 		"The `address` on which /healthz and /readyz are served. 0 disables them.")
+	flags.StringVar(&o.profileAddress, "pprof-bind-address", "0",
+		"The loopback `address` on which profiles are served below /debug/pprof/, to everybody who can connect, such as "+
+			"127.0.0.1:6060. 0 disables them.")
 	o.bindElection(flags)
 	flags.Func("watch-namespaces", "The `namespaces` to watch, separated by commas. Can be repeated. (default all)",
 		o.setNamespaces)
@@ -116,7 +120,20 @@ func (o *options) check(flags *flag.FlagSet) error {
 	if o.serversPerNamespace < 0 {
 		return errors.New("invalid value for flag -max-redis-servers-per-namespace: must not be negative")
 	}
-	return errors.Join(o.checkMetrics(), checkLeaderElectionID(o.leaderElectionID), checkElection(o.election))
+	return errors.Join(o.checkMetrics(), checkProfileAddress(o.profileAddress), checkLeaderElectionID(o.leaderElectionID), checkElection(o.election))
+}
+
+// checkProfileAddress returns an error for an address that others can reach: profiles show how much work the operator has,
+// and taking them costs CPU. A host name is none, because it may have any address.
+func checkProfileAddress(address string) error {
+	if address == "0" {
+		return nil
+	}
+	if parsed, err := netip.ParseAddrPort(address); err != nil || !parsed.Addr().IsLoopback() {
+		return fmt.Errorf("invalid value for flag -pprof-bind-address: %q is not a loopback address with a port, such as "+
+			"127.0.0.1:6060", address)
+	}
+	return nil
 }
 
 func (o *options) setNamespaces(list string) error {

@@ -6,6 +6,8 @@ package main
 import (
 	"bytes"
 	"flag"
+	"fmt"
+	"io"
 	"net/netip"
 	"testing"
 	"time"
@@ -23,6 +25,7 @@ func TestParseOptions(t *testing.T) {
 	g.Expect(o.metricsAddress).To(Equal("0"))
 	g.Expect(o.metricsSecure).To(BeTrue())
 	g.Expect(o.probeAddress).To(Equal(":8081"))
+	g.Expect(o.profileAddress).To(Equal("0"))
 	g.Expect(o.leaderElect).To(BeFalse())
 	g.Expect(o.leaderElectionID).To(Equal("scaledjob-operator.batch.miracle.dev"))
 	g.Expect(o.namespaces).To(BeEmpty())
@@ -79,6 +82,11 @@ func TestParseOptionsSaysWhatIsWrong(t *testing.T) {
 		"negative servers":      {[]string{"--max-redis-servers-per-namespace=-1"}, "max-redis-servers-per-namespace"},
 		"authorities over HTTP": {[]string{"--metrics-secure=false", "--metrics-client-ca-file=ca.crt"}, "metrics-client-ca-file"},
 		"certificate over HTTP": {[]string{"--metrics-secure=false", "--metrics-cert-dir=certs"}, "metrics-cert-dir"},
+		"profiles for all":      {[]string{"--pprof-bind-address=:6060"}, notLoopback(":6060")},
+		"profiles on a network": {[]string{"--pprof-bind-address=10.0.0.1:6060"}, notLoopback("10.0.0.1:6060")},
+		"profiles on a host":    {[]string{"--pprof-bind-address=localhost:6060"}, notLoopback("localhost:6060")},
+		"profiles without port": {[]string{"--pprof-bind-address=127.0.0.1"}, notLoopback("127.0.0.1")},
+		"profiles nowhere":      {[]string{"--pprof-bind-address="}, notLoopback("")},
 		"no such log level":     {[]string{"--zap-log-level=loud"}, "zap-log-level"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,6 +96,21 @@ func TestParseOptionsSaysWhatIsWrong(t *testing.T) {
 			g.Expect(err).To(HaveOccurred())
 			g.Expect(out.String()).To(ContainSubstring(c.says))
 		})
+	}
+}
+
+// notLoopback is what is said about an address for profiles.
+func notLoopback(address string) string {
+	return fmt.Sprintf("invalid value for flag -pprof-bind-address: %q is not a loopback address with a port, such as "+
+		"127.0.0.1:6060\n", address)
+}
+
+func TestProfilesAreServedOnLoopbackAddressesOnly(t *testing.T) {
+	g := NewWithT(t)
+	for _, address := range []string{"0", "127.0.0.1:6060", "127.1.2.3:0", "[::1]:6060"} {
+		o, err := parseOptions([]string{"--pprof-bind-address=" + address}, io.Discard)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(o.profileAddress).To(Equal(address))
 	}
 }
 

@@ -184,6 +184,7 @@ func newManager(
 		Cache:                   cached.Options(options.namespaces, ctrl.Log.WithName("cache")),
 		Metrics:                 metricsOptions,
 		HealthProbeBindAddress:  options.probeAddress,
+		PprofBindAddress:        options.profileAddress,
 		GracefulShutdownTimeout: new(shutdownTimeout),
 	}
 	electBy(lease, options.election, &managerOptions)

@@ -324,4 +324,5 @@ func (manyServers) Replica(auth.Endpoint) bool                         { return 
 // silence drops events.
 type silence struct{}
 
-func (silence) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
+func (silence) AnnotatedEventf(runtime.Object, runtime.Object, map[string]string, string, string, string, string, ...any) {
+}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/report"
@@ -46,7 +47,10 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*targe
 	if found.SpecErr != nil {
 		return nil, r.reportMalformed(ctx, found, mem)
 	}
-	return &target{sj: sj, spec: scaledjob.Resolve(sj), mem: mem, template: found.Template}, nil
+	return &target{
+		sj: sj, spec: scaledjob.Resolve(sj), mem: mem, template: found.Template,
+		reconcile: controller.ReconcileIDFromContext(ctx),
+	}, nil
 }
 
 // forget removes all state that the operator keeps for a ScaledJob that was deleted or is being deleted.
@@ -67,12 +71,12 @@ func (r *Reconciler) reportMalformed(ctx context.Context, found *scaledjob.Scale
 	mem.readiness = nil // Nobody observes the Jobs meanwhile.
 	r.memories.unname(sj.Name, mem)
 	r.unsubscribe(client.ObjectKeyFromObject(sj))
-	r.Metrics.Failed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName)
 	before := mem.status.Latest(sj)
 	status := report.Malformed(sj, before, found.SpecErr)
+	r.Metrics.Malformed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName, sj.Spec.Suspend, conditionsOf(status))
 	if !report.SameStatus(before, status) {
 		ctrl.LoggerFrom(ctx).Error(found.SpecErr, "the spec can't be used; nothing is done until it is corrected")
-		r.emit(sj, append(mem.pendingEvents, report.Events(before, status)...)...)
+		r.emit(sj, append(mem.pendingEvents, during(controller.ReconcileIDFromContext(ctx), report.Events(before, status))...))
 		mem.pendingEvents = nil
 	}
 	wait, err := r.Statuses.WriteAtOnce(ctx, sj, &mem.status, status)

@@ -4,7 +4,6 @@
 package controller
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -66,7 +65,7 @@ type memory struct {
 	// status is the last computed and the last written status.
 	status report.StatusRecord
 	// pendingEvents are the events to emit with the next status.
-	pendingEvents []report.Event
+	pendingEvents []occurrence
 	// queues are the queues of the spec, and named is the generation of the spec with these.
 	queues []queueID
 	named  int64
@@ -104,13 +103,6 @@ func (m *memory) limit(now time.Time) scaling.PauseReason {
 		return scaling.CreateRefused
 	default:
 		return reason
-	}
-}
-
-// note keeps an event until the next status is written.
-func (m *memory) note(event report.Event) {
-	if !slices.Contains(m.pendingEvents, event) {
-		m.pendingEvents = append(m.pendingEvents, event)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -35,12 +34,12 @@ func (r *Reconciler) report(
 	noteActions(t, created, deleted)
 	replaced, statusWait, statusErr := r.Statuses.Write(ctx, t.sj, &t.mem.status, status, more)
 	if replaced != nil {
-		r.emit(t.sj, report.Events(replaced, status)...)
+		r.emit(t.sj, during(t.reconcile, report.Events(replaced, status)))
 		// The Jobs were counted before the API server has answered.
 		t.mem.ownerDoubted = t.mem.ownerDoubted && !t.mem.status.Alive()
 	}
 	if statusErr != nil || !t.mem.status.Waits() {
-		r.emit(t.sj, t.mem.pendingEvents...)
+		r.emit(t.sj, t.mem.pendingEvents)
 		t.mem.pendingEvents = nil
 	}
 	r.logFailures(ctx, deleted.Err, statusErr)
@@ -57,13 +56,13 @@ func workLeft(created created, checked checked, deleted deleted) bool {
 // noteActions keeps the events about what the reconcile has done.
 func noteActions(t *target, created created, deleted deleted) {
 	if created.jobs > 0 {
-		t.mem.note(report.CreatedJobs())
+		t.note(report.CreatedJobs())
 	}
 	if deleted.forQuota {
-		t.mem.note(report.DeletedHistory(created.refused.Name))
+		t.note(report.DeletedHistory(created.refused.Name))
 	}
 	if deleted.Unfinished {
-		t.mem.note(report.ReplacedJobs())
+		t.note(report.ReplacedJobs())
 	}
 }
 
@@ -167,21 +166,6 @@ func queueStatuses(t *target, seen queues) []scaledjobv1.QueueStatus {
 		t.mem.setAge(&statuses[i], i)
 	}
 	return statuses
-}
-
-// emit emits events about the ScaledJob. The reference leaves out the resourceVersion: with it, repeated events would
-// not be combined into one series.
-func (r *Reconciler) emit(sj *scaledjobv1.ScaledJob, all ...report.Event) {
-	regarding := &corev1.ObjectReference{
-		APIVersion: scaledjobv1.GroupVersion.String(),
-		Kind:       "ScaledJob",
-		Namespace:  sj.Namespace,
-		Name:       sj.Name,
-		UID:        sj.UID,
-	}
-	for _, event := range all {
-		r.Recorder.Eventf(regarding, nil, event.Type, event.Reason, event.Action, "%s", event.Note)
-	}
 }
 
 // sample converts the result of the reconcile into metrics.

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -139,12 +140,27 @@ func TestEventsRegardTheScaledJob(t *testing.T) {
 	sj := scaledJob()
 	sj.ResourceVersion = "7"
 
-	(&Reconciler{Recorder: log}).emit(sj, report.Event{Type: corev1.EventTypeNormal, Reason: "Reason", Action: "Act", Note: "100 % sure"})
+	event := report.Event{Type: corev1.EventTypeNormal, Reason: "Reason", Action: "Act", Note: "100 % sure"}
+
+	(&Reconciler{Recorder: log}).emit(sj, during("id-1", []report.Event{event}))
 
 	g.Expect(log.regarding).To(Equal(&corev1.ObjectReference{
 		APIVersion: "batch.miracle.dev/v1", Kind: "ScaledJob", Namespace: "mail", Name: "emails", UID: "uid-1",
 	}))
 	g.Expect(log.note).To(Equal("100 % sure"))
+	g.Expect(log.annotations).To(Equal(map[string]string{"batch.miracle.dev/reconcile-id": "id-1"}))
+}
+
+// An event that is sent later names the reconcile in which it occurred first.
+func TestNotedEventsNameTheReconcileInWhichTheyOccurred(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	mem := &memory{}
+	for _, id := range []types.UID{"id-1", "id-2"} {
+		(&target{mem: mem, reconcile: id}).note(report.CreatedJobs())
+	}
+	(&target{mem: mem, reconcile: "id-2"}).note(report.CreatedJobs(), report.ReplacedJobs())
+	g.Expect(mem.pendingEvents).To(Equal([]occurrence{{report.CreatedJobs(), "id-1"}, {report.ReplacedJobs(), "id-2"}}))
 }
 
 // A queue near the limit may cross it many times per second. Each crossing changes a condition, but the status must not

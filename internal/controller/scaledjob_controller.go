@@ -111,7 +111,7 @@ type Reconciler struct {
 	Gate *jobcontrol.Gate
 	// Statuses writes the statuses, Recorder the events, and Metrics has the metrics.
 	Statuses *report.StatusWriter
-	Recorder events.EventRecorder
+	Recorder events.AnnotatedEventRecorder
 	Metrics  *metrics.Metrics
 	// FallbackInterval is how often a queue is read while it is not verified that Redis sends notifications. 0 means
 	// that the polling interval applies.
@@ -136,6 +136,8 @@ type target struct {
 	mem  *memory
 	// template is the template of the Jobs, which sj does not have.
 	template scaledjob.Template
+	// reconcile is the ID of the reconcile, which is in its log lines.
+	reconcile types.UID
 }
 
 // key returns the namespace and name of the ScaledJob.

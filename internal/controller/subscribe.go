@@ -14,9 +14,7 @@ import (
 // version does not know is treated like Disabled. An error, always an [*failure.Error], means that no Redis server can be used.
 func (r *Reconciler) subscribe(t *target) error {
 	id, source := keyspace.ID(t.key()), &t.spec.Source
-	for _, event := range r.memories.share(t) {
-		t.mem.note(event)
-	}
+	t.note(r.memories.share(t)...)
 	if t.spec.Err != nil {
 		r.unsubscribe(t.key())
 		return t.spec.Err

@@ -485,13 +485,16 @@ func (f *fakeWatcher) State(keyspace.ID) keyspace.State { return f.state }
 
 func (f *fakeWatcher) SetIdle(_ keyspace.ID, idle bool) { f.idle = idle }
 
-// eventLog records the reasons of events, and the object and the note of the last one.
+// eventLog records the reasons of events, and the object, the note and the annotations of the last one.
 type eventLog struct {
-	reasons   []string
-	regarding runtime.Object
-	note      string
+	reasons     []string
+	regarding   runtime.Object
+	note        string
+	annotations map[string]string
 }
 
-func (l *eventLog) Eventf(regarding, _ runtime.Object, _, reason, _, _ string, args ...any) {
-	l.reasons, l.regarding, l.note = append(l.reasons, reason), regarding, args[0].(string)
+func (l *eventLog) AnnotatedEventf(
+	regarding, _ runtime.Object, annotations map[string]string, _, reason, _, _ string, args ...any,
+) {
+	l.reasons, l.regarding, l.note, l.annotations = append(l.reasons, reason), regarding, args[0].(string), annotations
 }

@@ -33,13 +33,16 @@ func equalQueues(a, b scaledjobv1.QueueStatus) bool {
 		closeTimes(a.OldestMessageTime, b.OldestMessageTime)
 }
 
-// closeTimes reports whether two times differ by less than a minute. The times of messages change while a queue is in
-// balance, and would cause writes all the time.
+// leastDifference is the difference between two times of messages from which on a status is written because of it. These times
+// change while a queue is in balance, and would cause writes all the time.
+const leastDifference = time.Minute
+
+// closeTimes reports whether two times of messages differ by less than that.
 func closeTimes(a, b *metav1.Time) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.Sub(b.Time).Abs() < time.Minute
+	return a.Sub(b.Time).Abs() < leastDifference
 }
 
 func equalConditions(a, b metav1.Condition) bool {

@@ -10,6 +10,21 @@
 {{- end -}}
 {{- end -}}
 
+{{/* The namespace of all objects that are not in a watched namespace. */}}
+{{- define "operator.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride -}}
+{{- end -}}
+
+{{- define "operator.replicas" -}}
+{{- $replicas := 2 -}}
+{{- range list .Values.replicaCount .Values.replicas -}}
+{{- if not (kindIs "invalid" .) -}}
+{{- $replicas = int . -}}
+{{- end -}}
+{{- end -}}
+{{- $replicas -}}
+{{- end -}}
+
 {{- define "operator.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (printf "%s-manager" (include "operator.fullname" .)) .Values.serviceAccount.name -}}
@@ -31,6 +46,18 @@ app.kubernetes.io/component: {{ index . 1 | quote }}
 {{ include "operator.releaseLabels" $context }}
 {{- end -}}
 
+{{/* The labels and annotations of such an object. Takes a dict: the context, the component, and optionally the object's own
+     labels and annotations. */}}
+{{- define "operator.metadata" -}}
+{{- $labels := include "operator.labels" (list .context .component) | fromYaml -}}
+labels:
+  {{- mergeOverwrite $labels (default (dict) .labels) | toYaml | nindent 2 }}
+{{- with mergeOverwrite (dict) (default (dict) .context.Values.commonAnnotations) (default (dict) .annotations) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{- define "operator.releaseLabels" -}}
 app.kubernetes.io/part-of: scaledjob-operator
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
@@ -42,9 +69,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end -}}
 
+{{/* The registry of a repository is what stands before its first slash, if that has a dot or a colon or is localhost. */}}
 {{- define "operator.image" -}}
 {{- $image := .Values.image -}}
 {{- $reference := $image.repository -}}
+{{- with default $image.registry (default (dict) .Values.global).imageRegistry -}}
+{{- $reference = printf "%s/%s" . (regexReplaceAll "^(localhost|[^/]*[.:][^/]*)/" $reference "") -}}
+{{- end -}}
 {{- if or $image.tag (not $image.digest) -}}
 {{- $reference = printf "%s:%s" $reference (default .Chart.AppVersion $image.tag) -}}
 {{- end -}}
@@ -92,7 +123,7 @@ roleRef:
 subjects:
 - kind: ServiceAccount
   name: {{ include "operator.serviceAccountName" $context | quote }}
-  namespace: {{ $context.Release.Namespace | quote }}
+  namespace: {{ include "operator.namespace" $context | quote }}
 {{- end -}}
 
 {{/* The scheme of an endpoint of a ServiceMonitor or PodMonitor, and how Prometheus authenticates. Takes a list: the
@@ -115,7 +146,7 @@ tlsConfig:
     secret:
       name: {{ $metrics.certificateSecret | quote }}
       key: ca.crt
-  serverName: {{ printf "%s-metrics.%s.svc" (include "operator.fullname" $context) $context.Release.Namespace | quote }}
+  serverName: {{ printf "%s-metrics.%s.svc" (include "operator.fullname" $context) (include "operator.namespace" $context) | quote }}
   {{- else }}
   # The server has signed its certificate itself.
   insecureSkipVerify: true

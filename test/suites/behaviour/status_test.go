@@ -171,3 +171,21 @@ func TestLogHasALineForEachDecisionAndNoneForANotification(t *testing.T) {
 	stop()
 	s.Expect(s.log()).To(Equal(before))
 }
+
+// Of the creates that one series of events tells about, it names the first.
+func TestEventsNameTheReconcileThatIsInTheLog(t *testing.T) {
+	t.Parallel()
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never))
+	s.Push(1)
+	s.Eventually(s.events).WithArguments("CreatedJobs").Should(Equal(1))
+	all, err := s.Events(t.Context())
+	s.Expect(err).NotTo(HaveOccurred())
+	for _, event := range all {
+		id := event.Annotations["batch.miracle.dev/reconcile-id"]
+		s.Expect(id).NotTo(BeEmpty(), event.Reason)
+		if event.Reason == "CreatedJobs" {
+			s.Expect(s.Operator.LogsAbout(id)).To(ContainSubstring("created Jobs"))
+		}
+	}
+}

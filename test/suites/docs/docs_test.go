@@ -5,6 +5,7 @@
 package docs
 
 import (
+	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -18,7 +19,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 )
 
 const (
@@ -151,6 +152,15 @@ func TestEveryEventIsDocumented(t *testing.T) {
 		return slices.Contains([]string{"AtMaxPending", "AtMaxReplicas", "NotLimited", "Suspended"}, reason)
 	})
 	g.Expect(documented).To(ConsistOf(slices.Concat(own, lost, pausing, []string{"InvalidSpec"})))
+}
+
+func TestEveryFlagOfTheLogIsDocumented(t *testing.T) {
+	t.Parallel()
+	var names []string
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	(&zap.Options{}).BindFlags(flags)
+	flags.VisitAll(func(each *flag.Flag) { names = append(names, each.Name) })
+	NewWithT(t).Expect(all("(?m)^\\| `--(zap-[\\w-]+)` \\|", read(t, "docs/install.md"))).To(ConsistOf(names))
 }
 
 func TestEveryPackageHasItsLineInTheArchitecture(t *testing.T) {

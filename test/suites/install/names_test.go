@@ -38,6 +38,10 @@ func TestNamesThatLookLikeOtherThingsAreTexts(t *testing.T) {
 
 const namesInTheCluster = `
 commonLabels: {example.com/team: "WORD"}
+commonAnnotations: {example.com/team: "WORD"}
+deploymentAnnotations: {example.com/note: "WORD"}
+runtimeClassName: "WORD"
+schedulerName: "WORD"
 podLabels: {example.com/tier: "WORD"}
 podAnnotations: {example.com/note: "WORD"}
 imagePullSecrets: [{name: "WORD"}]
@@ -60,6 +64,7 @@ prometheusRule: {enabled: true, labels: {release: "WORD"}, annotations: {example
 const namesInRoles = `
 watchNamespaces: ["WORD"]
 crds: {enabled: false}
+namespaceOverride: "WORD"
 image: {repository: "WORD", tag: "WORD"}
 fullnameOverride: "WORD"
 serviceAccount: {create: false, name: "WORD"}
@@ -68,7 +73,7 @@ metrics: {podMonitor: {enabled: true, scrapeTimeout: "0"}}
 
 var (
 	// notTexts are the fields that are not texts, other than in the CRD.
-	notTexts = regexp.MustCompile(`\.(replicas|\w*[pP]ort|\w*Seconds|failureThreshold|maxSkew|maxUnavailable|automountServiceAccountToken|` +
+	notTexts = regexp.MustCompile(`\.(replicas|\w*[pP]ort|\w*Seconds|failureThreshold|maxSkew|maxUnavailable|automountServiceAccountToken|enableServiceLinks|` +
 		`readOnly\w*|runAsNonRoot|allowPrivilegeEscalation|honorLabels|insecureSkipVerify)$`)
 	// inSchema are those of the CRD, which no value changes.
 	inSchema = regexp.MustCompile(`^\.spec\.(versions|names)\.`)

@@ -15,9 +15,12 @@ import (
 func TestRefusedValues(t *testing.T) {
 	t.Parallel()
 	for name, refused := range map[string]struct{ values, says string }{
-		"a wrong type":        {`replicas: two`, "at '/replicas': got string, want integer"},
-		"fewer than none":     {`replicas: -1`, "at '/replicas': minimum: got -1, want 0"},
-		"no such value":       {`replicaCount: 3`, "additional properties 'replicaCount' not allowed"},
+		"a wrong type":    {`replicas: two`, "at '/replicas': got string, want null or integer"},
+		"fewer than none": {`replicas: -1`, "at '/replicas': minimum: got -1, want 0"},
+		"no such value":   {`replicaNumber: 3`, "additional properties 'replicaNumber' not allowed"},
+		"two numbers": {
+			`{replicas: 2, replicaCount: 3}`, "replicas is 2 and replicaCount is 3, but they mean the same: remove one of them",
+		},
 		"no such in a group":  {`redis: {allowCidrs: []}`, "at '/redis': additional properties 'allowCidrs' not allowed"},
 		"a bad duration":      {`leaderElection: {leaseDuration: fast}`, "at '/leaderElection/leaseDuration': 'fast' does not match"},
 		"a bad Lease name":    {`leaderElection: {id: Team_A}`, "at '/leaderElection/id': 'Team_A' does not match"},
@@ -61,7 +64,21 @@ func TestRefusedValues(t *testing.T) {
 			`image: {tag: ""}`,
 			"this chart is from the source and names no image: set image.tag or image.digest, or use the chart of a release",
 		},
-		"two without leader": {`leaderElection: {enabled: false}`, "several replicas need leader election"},
+		"several without leader":  {`{replicaCount: 2, leaderElection: {enabled: false}}`, "several replicas need leader election"},
+		"a registry that is none": {`image: {registry: team}`, "at '/image/registry': 'team' does not match"},
+		"a registry with a slash": {`global: {imageRegistry: mirror.example/}`, "at '/global/imageRegistry': 'mirror.example/' does not match"},
+		"a bad override":          {`namespaceOverride: Team_A`, "at '/namespaceOverride': 'Team_A' does not match"},
+		"a number as annotation":  {`commonAnnotations: {a: 1}`, "at '/commonAnnotations/a': got number, want string"},
+		"no such timing":          {`probes: {liveness: {period: 3}}`, "at '/probes/liveness': additional properties 'period' not allowed"},
+		"a probe without a time":  {`probes: {startup: {periodSeconds: 0}}`, "at '/probes/startup/periodSeconds': minimum: got 0, want 1"},
+		"a probe by null":         {`probes: {liveness: null}`, "at '/probes': missing property 'liveness'"},
+		"profiles for all":        {`pprof: {bindAddress: ":6060"}`, "at '/pprof/bindAddress': ':6060' does not match"},
+		"no such DNS policy":      {`dnsPolicy: Host`, "at '/dnsPolicy': value must be one of"},
+		"no name servers":         {`dnsPolicy: None`, "dnsPolicy None leaves the Pods without name servers: set dnsConfig.nameservers"},
+		"no such DNS setting":     {`dnsConfig: {servers: []}`, "at '/dnsConfig': additional properties 'servers' not allowed"},
+		"an alias without a name": {`hostAliases: [{ip: 192.0.2.1}]`, "at '/hostAliases/0': missing property 'hostnames'"},
+		"an unnamed container":    {`extraContainers: [{image: x}]`, "at '/extraContainers/0': missing property 'name'"},
+		"two without leader":      {`leaderElection: {enabled: false}`, "several replicas need leader election"},
 		"two in an update": {
 			`{replicas: 1, leaderElection: {enabled: false}, updateStrategy: {rollingUpdate: {maxSurge: 1}}}`,
 			"set updateStrategy.type to Recreate",
@@ -89,6 +106,7 @@ func TestRefusedFlags(t *testing.T) {
 		"-metrics-secure=false":             "set metrics.authentication instead",
 		"--metrics-client-ca-file":          "set metrics.clientCASecret instead",
 		"--metrics-cert-dir=/certificate":   "set metrics.certificateSecret instead",
+		"--metrics-queue-label=false":       "set metrics.queueLabel instead",
 		"-leader-elect":                     "set leaderElection.enabled instead",
 		"--leader-elect=false":              "set leaderElection.enabled instead",
 		"--leader-election-id=other":        "set leaderElection.id instead",
@@ -97,6 +115,7 @@ func TestRefusedFlags(t *testing.T) {
 		"--leader-elect-renew-deadline=20s": "set leaderElection.renewDeadline instead",
 		"--leader-elect-retry-period=1s":    "set leaderElection.retryPeriod instead",
 		"--health-probe-bind-address=:9000": "set probes.port instead",
+		"--pprof-bind-address=:6060":        "set pprof.bindAddress instead",
 		"--watch-namespaces=team-a":         "set watchNamespaces instead",
 	} {
 		t.Run(argument, func(t *testing.T) {

@@ -64,7 +64,9 @@ const deployment = "Deployment ops/jobs-scaledjob-operator-manager"
 
 // args are the arguments of the operator.
 func (r rendered) args() []string {
-	fields := r.fields(deployment, "spec", "template", "spec", "containers", "0", "args")
+	found := r.titles("Deployment ")
+	r.Expect(found).To(HaveLen(1))
+	fields := r.fields(found[0], "spec", "template", "spec", "containers", "0", "args")
 	args := make([]string, len(fields))
 	for i := range args {
 		args[i] = fields[strconv.Itoa(i)]
@@ -181,6 +183,10 @@ func TestImage(t *testing.T) {
 		"defaults":           "scaledjob-operator:v0.0.0-test",
 		"a digest":           "registry.example:5000/team/operator@" + digest,
 		"a tag and a digest": "scaledjob-operator:v1.2.3@" + digest,
+
+		"a registry":               "mirror.example:5000/cache/scaledjob-operator:v0.0.0-test",
+		"a registry instead":       "mirror.example/team/operator:v0.0.0-test",
+		"a registry of all charts": "localhost/scaledjob-operator:v0.0.0-test@" + digest,
 	} {
 		r := renderSet(t, name)
 		r.Expect(r.fields(deployment, "spec", "template", "spec", "containers", "0")).To(HaveKeyWithValue("image", image))
@@ -308,6 +314,73 @@ func TestOneReplica(t *testing.T) {
 	r.Expect(r.titles("Role")).To(BeEmpty(), "there is no Lease")
 }
 
+func TestReplicas(t *testing.T) {
+	t.Parallel()
+	for name, replicas := range map[string]string{
+		"defaults": "2", "no replica": "0", "replicaCount": "3", "no replicaCount": "0", "replicas by both names": "3",
+	} {
+		r := renderSet(t, name)
+		r.Expect(r.fields(deployment, "spec")).To(HaveKeyWithValue("replicas", replicas), name)
+	}
+}
+
+// No object stays behind in the namespace of the release, and what names the namespace follows.
+func TestAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"another namespace", "another for Roles"} {
+		r := renderSet(t, name)
+		for title, object := range r.objects {
+			r.Expect(object.GetNamespace()).NotTo(Equal(render.Namespace), title)
+			if strings.HasSuffix(object.GetKind(), "RoleBinding") {
+				r.Expect(r.fields(title, "subjects")).To(HaveKeyWithValue("0.namespace", "team-a"), title)
+			}
+		}
+		r.Expect(r.objects).To(HaveKey("Deployment team-a/jobs-scaledjob-operator-manager"))
+		r.Expect(r.objects).To(HaveKey("Role team-a/jobs-scaledjob-operator-manager"), "of the Lease")
+		r.Expect(r.args()).NotTo(ContainElement(HavePrefix("--leader-election-namespace")), "by default that of the Pod")
+	}
+	r := renderSet(t, "another namespace")
+	r.Expect(r.fields("ServiceMonitor team-a/jobs-scaledjob-operator-manager", "spec")).To(And(
+		HaveKeyWithValue("namespaceSelector.matchNames.0", "team-a"),
+		HaveKeyWithValue("endpoints.0.tlsConfig.serverName", "jobs-scaledjob-operator-metrics.team-a.svc")))
+}
+
+// An annotation that makes a tool delete an object must not reach the CRD.
+func TestAnnotationsOfAllObjectsButTheCRD(t *testing.T) {
+	t.Parallel()
+	const note, crd = "example.com/note", "CustomResourceDefinition scaledjobs.batch.miracle.dev"
+	r, byDefault := renderSet(t, "annotated"), renderSet(t, "defaults")
+	for title, object := range r.objects {
+		if title != crd {
+			r.Expect(object.GetAnnotations()).To(HaveKeyWithValue("example.com/team", "platform"), title)
+		}
+	}
+	r.Expect(r.objects[crd].GetAnnotations()).To(Equal(byDefault.objects[crd].GetAnnotations()))
+	for title, own := range map[string]string{
+		deployment: "deployment", "ServiceAccount ops/jobs-scaledjob-operator-manager": "account",
+		"Service ops/jobs-scaledjob-operator-metrics": "service", "ServiceMonitor ops/jobs-scaledjob-operator-manager": "monitor",
+		"NetworkPolicy ops/jobs-scaledjob-operator-manager": "common",
+	} {
+		r.Expect(r.objects[title].GetAnnotations()).To(HaveKeyWithValue(note, own), title)
+	}
+	pod := r.fields(deployment, "spec", "template", "metadata", "annotations")
+	r.Expect(pod).NotTo(HaveKey(note), "they would restart the Pods")
+}
+
+func TestTimingsOfProbes(t *testing.T) {
+	t.Parallel()
+	r := renderSet(t, "slow probes")
+	container := r.fields(deployment, "spec", "template", "spec", "containers", "0")
+	for field, value := range map[string]string{
+		"livenessProbe.initialDelaySeconds": "1", "livenessProbe.periodSeconds": "20", "livenessProbe.timeoutSeconds": "10",
+		"livenessProbe.failureThreshold": "9", "livenessProbe.httpGet.path": "/healthz",
+		"readinessProbe.periodSeconds": "10", "startupProbe.periodSeconds": "10", "startupProbe.failureThreshold": "45",
+	} {
+		r.Expect(container).To(HaveKeyWithValue(field, value))
+	}
+	r.Expect(container).NotTo(HaveKey("readinessProbe.timeoutSeconds"))
+}
+
 func TestEveryFlag(t *testing.T) {
 	t.Parallel()
 	r := renderSet(t, "every flag")
@@ -316,7 +389,7 @@ func TestEveryFlag(t *testing.T) {
 		"--watch-namespaces=team-a", "--leader-election-id=watching.batch.miracle.dev", "--leader-election-namespace=ops", "--leader-elect-lease-duration=30s",
 		"--leader-elect-renew-deadline=20s", "--leader-elect-retry-period=1.5s", "--max-concurrent-reconciles=1000000",
 		"--polling-fallback-interval=0", "--redis-allow-cidrs=10.0.0.0/8,fd00::/8", "--redis-deny-cidrs=0.0.0.0/0,::/0",
-		"--max-redis-servers-per-namespace=0", "--zap-log-level=2", "--zap-encoder=json", "--zap-stacktrace-level=panic",
+		"--max-redis-servers-per-namespace=0", "--pprof-bind-address=127.0.0.1:6060", "--zap-log-level=2", "--zap-encoder=json", "--zap-stacktrace-level=panic",
 		"--zap-time-encoding=rfc3339", "--configure-redis-notifications", "--allow-insecure-redis-tls", "--zap-devel",
 		"--zap-log-level=error",
 	}))
@@ -335,7 +408,14 @@ func TestEveryFieldOfThePod(t *testing.T) {
 		HaveKeyWithValue("topologySpreadConstraints.0.labelSelector.matchLabels.app.kubernetes.io/name", "scaledjob-operator"),
 		HaveKeyWithValue("topologySpreadConstraints.1.labelSelector.matchLabels.team", "queues"),
 		HaveKeyWithValue("containers.0.env.0.name", "HTTPS_PROXY"), HaveKeyWithValue("containers.0.volumeMounts.0.mountPath", "/scratch"),
-		HaveKeyWithValue("volumes.0.name", "scratch")))
+		HaveKeyWithValue("volumes.0.name", "scratch"),
+		HaveKeyWithValue("containers.0.name", "manager"), HaveKeyWithValue("containers.1.ports.0.containerPort", "8444"),
+		HaveKeyWithValue("initContainers.0.name", "before"), HaveKeyWithValue("enableServiceLinks", "true"),
+		HaveKeyWithValue("hostUsers", "false"), HaveKeyWithValue("dnsPolicy", "None"),
+		HaveKeyWithValue("dnsConfig.nameservers.0", "192.0.2.53"), HaveKeyWithValue("dnsConfig.options.0.value", "2"),
+		HaveKeyWithValue("hostAliases.0.hostnames.0", "redis.example"),
+		HaveKeyWithValue("runtimeClassName", "gvisor"), HaveKeyWithValue("schedulerName", "other")))
+	r.Expect(r.fields(title, "spec")).To(HaveKeyWithValue("revisionHistoryLimit", "0"))
 	r.Expect(pod).NotTo(HaveKey(HaveSuffix("resourceFieldRef.resource")), "there is no limit for GOMEMLIMIT")
 	r.Expect(pod).NotTo(HaveKey("topologySpreadConstraints.1.labelSelector.matchLabels.app.kubernetes.io/name"))
 	labels := r.fields(title, "spec", "template", "metadata", "labels")

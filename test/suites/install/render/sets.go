@@ -34,6 +34,17 @@ var Sets = map[string]string{
 	"no user roles":             `rbac: {aggregateRoles: false}`,
 	"one replica":               `{replicas: 1, leaderElection: {enabled: false}, podDisruptionBudget: {enabled: false}}`,
 	"no replica":                `replicas: 0`,
+	"replicaCount":              `replicaCount: 3`,
+	"no replicaCount":           `replicaCount: 0`,
+	"replicas by both names":    `{replicas: 3, replicaCount: 3}`,
+	"no global values":          `global: null`,
+	"another namespace":         `{namespaceOverride: team-a, networkPolicy: {enabled: true}, prometheusRule: {enabled: true}, ` + monitored + `}`,
+	"another for Roles":         RoleOnly + `namespaceOverride: team-a`,
+	"annotated":                 annotated,
+	"slow probes":               slowProbes,
+	"a registry":                `image: {registry: "mirror.example:5000/cache"}`,
+	"a registry instead":        `image: {registry: mirror.example, repository: "registry.example:5000/team/operator"}`,
+	"a registry of all charts":  `{global: {imageRegistry: localhost, other: 1}, image: {registry: mirror.example, digest: "` + digest + `"}}`,
 	"budget in percent":         `podDisruptionBudget: {maxUnavailable: null, minAvailable: 50%}`,
 	"no metrics":                `metrics: {enabled: false}`,
 	"metrics over HTTP":         `metrics: {authentication: None, port: 8080}`,
@@ -92,6 +103,25 @@ networkPolicy:
   - to: [{podSelector: {}}]
 `
 
+const monitored = `metrics: {certificateSecret: certificate, serviceMonitor: {enabled: true}}`
+
+const annotated = `
+commonAnnotations: {example.com/team: platform, example.com/note: common}
+deploymentAnnotations: {example.com/note: deployment}
+serviceAccount: {annotations: {example.com/note: account}}
+networkPolicy: {enabled: true}
+metrics:
+  service: {annotations: {example.com/note: service}}
+  serviceMonitor: {enabled: true, annotations: {example.com/note: monitor}}
+`
+
+const slowProbes = `
+probes:
+  liveness: {initialDelaySeconds: 1, timeoutSeconds: 10, failureThreshold: 9}
+  readiness: {periodSeconds: 10, timeoutSeconds: null}
+  startup: {periodSeconds: 10}
+`
+
 const everyFlag = `
 watchNamespaces: [team-a]
 crds: {enabled: false}
@@ -105,6 +135,7 @@ redis:
   allowInsecureTLS: true
 logging: {level: 2, encoder: json, stacktraceLevel: panic, timeEncoding: rfc3339, development: true}
 probes: {port: 9091}
+pprof: {bindAddress: "127.0.0.1:6060"}
 metrics: {port: 9090}
 extraArgs: [--zap-log-level=error]
 `
@@ -118,6 +149,16 @@ podAnnotations: {example.com/note: "yes"}
 serviceAccount: {annotations: {example.com/role: operator}}
 updateStrategy: {rollingUpdate: {maxUnavailable: 1}}
 resources: {limits: null, requests: {cpu: 1}}
+revisionHistoryLimit: 0
+enableServiceLinks: true
+hostUsers: false
+dnsPolicy: None
+dnsConfig: {nameservers: [192.0.2.53], searches: [svc.cluster.local], options: [{name: ndots, value: "2"}, {name: edns0}]}
+hostAliases: [{ip: 192.0.2.6, hostnames: [redis.example]}]
+runtimeClassName: gvisor
+schedulerName: other
+extraInitContainers: [{name: before, image: "example/before:v1"}]
+extraContainers: [{name: proxy, image: "example/proxy:v1", ports: [{containerPort: 8444}]}]
 terminationGracePeriodSeconds: 60
 priorityClassName: system-cluster-critical
 nodeSelector: {kubernetes.io/os: linux}

@@ -213,7 +213,7 @@ var cases = map[string]alertCase{
 	"ScaledJobOperatorWithoutLeader": {
 		fires:       map[string]string{operator("scaledjob_leader", `namespace="ops"`): zero},
 		labels:      map[string]string{"namespace": "ops", "job": "operator"},
-		description: "No replica of the operator operator in namespace ops holds the Lease, or Prometheus does not reach any.",
+		description: "No operator of job operator in namespace ops holds the Lease, or Prometheus does not reach any.",
 		silent: map[string]map[string]string{
 			"it leads":          {operator("scaledjob_leader", `namespace="ops"`): one},
 			"another one leads": {strings.Replace(operator("scaledjob_leader", `namespace="ops"`), `"a"`, `"b"`, 1): one},

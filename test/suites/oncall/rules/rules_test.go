@@ -7,7 +7,6 @@ package rules
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/yaml"
 
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/prometheus"
 )
 
@@ -27,12 +27,10 @@ const path = "../../../../config/prometheus/rules.yaml"
 var promtool prometheus.Program
 
 func TestMain(m *testing.M) {
-	var err error
-	if promtool, err = prometheus.Build(context.Background(), os.Stderr); err != nil { //nolint:usetesting // There is no test yet.
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
+	os.Exit(cluster.Run(m, 0, func(ctx context.Context) (err error) {
+		promtool, err = prometheus.Build(ctx, os.Stderr)
+		return err
+	}, func(context.Context) error { return nil }))
 }
 
 // rule is a rule of the file.

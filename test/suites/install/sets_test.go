@@ -359,7 +359,7 @@ func TestAnnotationsOfAllObjectsButTheCRD(t *testing.T) {
 	for title, own := range map[string]string{
 		deployment: "deployment", "ServiceAccount ops/jobs-scaledjob-operator-manager": "account",
 		"Service ops/jobs-scaledjob-operator-metrics": "service", "ServiceMonitor ops/jobs-scaledjob-operator-manager": "monitor",
-		"NetworkPolicy ops/jobs-scaledjob-operator-manager": "common",
+		"NetworkPolicy ops/jobs-scaledjob-operator-manager": "common", "ConfigMap ops/jobs-scaledjob-operator-dashboard-operator": "dashboard",
 	} {
 		r.Expect(r.objects[title].GetAnnotations()).To(HaveKeyWithValue(note, own), title)
 	}

@@ -38,7 +38,7 @@ var Sets = map[string]string{
 	"no replicaCount":           `replicaCount: 0`,
 	"replicas by both names":    `{replicas: 3, replicaCount: 3}`,
 	"no global values":          `global: null`,
-	"another namespace":         `{namespaceOverride: team-a, networkPolicy: {enabled: true}, prometheusRule: {enabled: true}, ` + monitored + `}`,
+	"another namespace":         `{namespaceOverride: team-a, networkPolicy: {enabled: true}, grafanaDashboard: {enabled: true}, prometheusRule: {enabled: true}, ` + monitored + `}`,
 	"another for Roles":         RoleOnly + `namespaceOverride: team-a`,
 	"annotated":                 annotated,
 	"slow probes":               slowProbes,
@@ -113,6 +113,7 @@ networkPolicy: {enabled: true}
 metrics:
   service: {annotations: {example.com/note: service}}
   serviceMonitor: {enabled: true, annotations: {example.com/note: monitor}}
+grafanaDashboard: {enabled: true, annotations: {example.com/note: dashboard}}
 `
 
 const slowProbes = `

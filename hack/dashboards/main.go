@@ -33,7 +33,7 @@ func main() {
 
 func write(folder string) error {
 	for name, build := range pages {
-		built, err := build().Build()
+		built, err := build().finished()
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

@@ -15,7 +15,7 @@ func TestEveryPanelExplainsItself(t *testing.T) {
 	t.Parallel()
 	identifiers := map[string]bool{}
 	for name, build := range pages {
-		built, err := build().Build()
+		built, err := build().finished()
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -46,6 +46,15 @@ func newPage(uid, title, description string, variables ...cog.Builder[dashboard.
 	return &page{DashboardBuilder: built}
 }
 
+// finished is the dashboard. The library would put the links into a menu.
+func (p *page) finished() (dashboard.Dashboard, error) {
+	built, err := p.Build()
+	for i := range built.Links {
+		built.Links[i].Placement = nil
+	}
+	return built, err
+}
+
 // row adds panels next to each other, all as wide as each other, below a title.
 func (p *page) row(title string, height uint32, panels ...panel) {
 	if title != "" {

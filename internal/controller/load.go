@@ -71,9 +71,9 @@ func (r *Reconciler) reportMalformed(ctx context.Context, found *scaledjob.Scale
 	mem.readiness = nil // Nobody observes the Jobs meanwhile.
 	r.memories.unname(sj.Name, mem)
 	r.unsubscribe(client.ObjectKeyFromObject(sj))
-	r.Metrics.Failed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName)
 	before := mem.status.Latest(sj)
 	status := report.Malformed(sj, before, found.SpecErr)
+	r.Metrics.Malformed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName, sj.Spec.Suspend, conditionsOf(status))
 	if !report.SameStatus(before, status) {
 		ctrl.LoggerFrom(ctx).Error(found.SpecErr, "the spec can't be used; nothing is done until it is corrected")
 		r.emit(sj, append(mem.pendingEvents, during(controller.ReconcileIDFromContext(ctx), report.Events(before, status))...))

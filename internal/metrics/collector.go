@@ -58,8 +58,9 @@ var (
 			func(s *series) float64 { return float64(s.suspended) }),
 		counted("scaledjob_max_replicas", "spec.maxReplicas, or its default.",
 			func(s *series) float64 { return float64(s.maximum) }),
-		counted("scaledjob_suspend", "1 while spec.suspend is true.",
-			func(s *series) float64 { return indicator(s.suspend) }),
+		{describe("scaledjob_suspend", "1 while spec.suspend is true."), prometheus.GaugeValue, func(s *series) (float64, bool) {
+			return indicator(s.suspend), s.observed || len(s.conditions) > 0
+		}},
 		at("scaledjob_certificate_expiry_timestamp_seconds",
 			"When the first certificate in the Secrets that the ScaledJob names for TLS expires.",
 			func(s *series) time.Time { return s.expiry }),

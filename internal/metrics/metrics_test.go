@@ -106,6 +106,20 @@ func TestAPassThatSawNothing(t *testing.T) {
 	}))
 }
 
+// A spec that can't be used says so in its conditions.
+func TestAMalformedSpec(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	registry := prometheus.NewPedanticRegistry()
+	metrics := New(registry)
+	metrics.Malformed(emails, "q", true, []Condition{{Type: "Ready", Status: "False", Reason: "InvalidSpec"}})
+	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
+		"reconcile_total mail q emails": 1, "reconcile_errors_total mail q emails": 1, "suspend mail q emails": 1,
+		"notifications_missed_total mail q emails": 0, "jobs_created_total mail q emails": 0,
+		"condition mail q InvalidSpec emails False Ready": 1,
+	}))
+}
+
 // Without the label, the keys of a ScaledJob are added up.
 func TestWithoutQueues(t *testing.T) {
 	t.Parallel()

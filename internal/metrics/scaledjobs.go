@@ -123,6 +123,16 @@ func (m *Metrics) Failed(key types.NamespacedName, queue string) {
 	m.seriesOf(key, queue).count(true)
 }
 
+// Malformed counts a reconcile of a ScaledJob whose spec can't be used. What an earlier reconcile has observed stays.
+func (m *Metrics) Malformed(key types.NamespacedName, queue string, suspend bool, conditions []Condition) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.seriesOf(key, queue)
+	s.suspend = suspend
+	s.setConditions(conditions)
+	s.count(true)
+}
+
 // Read records how long a read of a depth took.
 func (m *Metrics) Read(took time.Duration) { m.reads.Observe(took.Seconds()) }
 

@@ -28,6 +28,10 @@ type Program struct {
 	Title, Name string
 	// Module is the module that has it, and Command its package.
 	Module, Command string
+	// Others are packages of programs that are built with it. Their files have the last words of these names.
+	Others []string
+	// Tags are build tags, separated by commas.
+	Tags string
 	// Pins is the folder below hack/tools of the module that says which version is built.
 	Pins string
 	// Add puts more files of the module into a folder. Nil means none.
@@ -60,8 +64,11 @@ func (p Program) Build(ctx context.Context, log io.Writer) (folder string, err e
 // fill puts the program and the files of Add into a folder.
 func (p Program) fill(ctx context.Context, source, folder string, line *progress.Line) error {
 	build := gobuild.Build{
-		Dir: source, Env: []string{"GOWORK=off"}, Flags: []string{"-buildvcs=false"},
-		Packages: []string{p.Command}, Output: filepath.Join(folder, p.Name),
+		Dir: source, Env: []string{"GOWORK=off"}, Flags: []string{"-buildvcs=false", "-tags=" + p.Tags},
+		Packages: append([]string{p.Command}, p.Others...), Output: filepath.Join(folder, p.Name),
+	}
+	if len(p.Others) > 0 {
+		build.Output = folder + "/"
 	}
 	if err := build.Run(ctx, line); err != nil || p.Add == nil {
 		return err

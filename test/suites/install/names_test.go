@@ -52,11 +52,13 @@ serviceAccount: {name: "WORD", annotations: {example.com/role: "WORD"}}
 secrets: {namespaces: ["WORD"]}
 leaderElection: {namespace: "WORD", id: "WORD"}
 networkPolicy: {enabled: true}
+grafanaDashboard: {enabled: true, namespace: "WORD", label: "WORD", labelValue: "WORD", annotations: {example.com/folder: "WORD"}}
 metrics:
   authentication: ClientCertificate
   clientCASecret: {name: "WORD", key: "WORD"}
   certificateSecret: "WORD"
   serviceMonitor: {enabled: true, clientCertificateSecret: "WORD", labels: {release: "WORD"}, interval: "0"}
+prometheusRule: {enabled: true, labels: {release: "WORD"}, annotations: {example.com/note: "WORD"}}
 `
 
 const namesInRoles = `

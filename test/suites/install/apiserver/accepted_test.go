@@ -18,8 +18,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
-// The API server knows each field, and finds each value valid. ServiceMonitors and PodMonitors are checked by CRDs in
-// testdata, with the fields of the Prometheus Operator that the chart can set.
+// The API server knows each field, and finds each value valid. ServiceMonitors, PodMonitors and PrometheusRules are checked by
+// CRDs in testdata, with the fields of the Prometheus Operator that the chart can set.
 func TestTheAPIServerAcceptsWhatTheChartRenders(t *testing.T) {
 	t.Parallel()
 	for name, values := range render.Sets {
@@ -48,7 +48,7 @@ func TestTheAPIServerRefusesFieldsThatItDoesNotKnow(t *testing.T) {
 func TestTheAPIServerAcceptsTheKustomizations(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	for _, name := range []string{"crd", "default"} {
+	for _, name := range []string{"crd", "default", "grafana", "prometheus"} {
 		manifest, err := render.Manifest(t.Context(), name)
 		g.Expect(err).NotTo(HaveOccurred())
 		// The Namespace does not exist in a dry run.

@@ -1,0 +1,65 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"miracle.dev/scaledjob-operator/test/suites/install/render"
+)
+
+const ruleTitle = "PrometheusRule ops/jobs-scaledjob-operator-manager"
+
+// The rules are one file, which Prometheus takes as it is.
+func TestChartAndKustomizationHaveTheSameRules(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	kustomized, err := render.Kustomizations(t.Context(), "prometheus")
+	g.Expect(err).NotTo(HaveOccurred())
+	enabled := same
+	enabled.Values = `prometheusRule: {enabled: true}`
+	charted, err := enabled.Objects(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	rules := ofKind(charted, "PrometheusRule")
+	g.Expect(rules).To(HaveLen(1))
+	g.Expect(differences(kustomized, rules)).To(BeEmpty())
+
+	root, err := render.Root(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	var file map[string]any
+	g.Expect(yaml.Unmarshal(read(g, filepath.Join(root, "config", "prometheus"), "rules.yaml"), &file)).To(Succeed())
+	g.Expect(rules[0].Object["spec"]).To(BeComparableTo(file))
+}
+
+func ofKind(objects []*unstructured.Unstructured, kind string) (found []*unstructured.Unstructured) {
+	for _, object := range objects {
+		if object.GetKind() == kind {
+			found = append(found, object)
+		}
+	}
+	return found
+}
+
+func TestPrometheusRule(t *testing.T) {
+	t.Parallel()
+	r := renderSet(t, "PrometheusRule")
+	r.Expect(r.objects[ruleTitle].GetLabels()).To(HaveKeyWithValue("release", "prometheus"))
+	r.Expect(r.objects[ruleTitle].GetAnnotations()).To(HaveKeyWithValue("example.com/team", "platform"))
+	links := 0
+	for field, value := range r.fields(ruleTitle, "spec", "groups") {
+		if strings.HasSuffix(field, ".runbook_url") {
+			links++
+			r.Expect(value).To(MatchRegexp(`^https://wiki\.example/runbooks/[\w-]+\.md#[\w-]+$`))
+		}
+	}
+	r.Expect(links).To(BeNumerically(">", 10))
+	byDefault := renderSet(t, "defaults")
+	byDefault.Expect(byDefault.titles("PrometheusRule")).To(BeEmpty())
+}

@@ -1,0 +1,153 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package oncall tests that the alerts of config/prometheus/rules.yaml fire when what they are about happens: a real
+// Prometheus scrapes the real operator, and its standby, while Redis, the API server or the Pods are in trouble. Only the
+// containers of the Pods are simulated. Package rules below it tests the alerts with made-up series.
+//
+// No test of the suite can run where Prometheus is neither in the cache folder nor can be compiled.
+package oncall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	prometheuskit "miracle.dev/scaledjob-operator/test/kit/prometheus"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+)
+
+const (
+	// timeout bounds the wait for a fact.
+	timeout      = 2 * time.Minute
+	pollInterval = 200 * time.Millisecond
+	// quietPeriod is how long an alert must not fire where no fact tells that it will not: several times as long as the
+	// alerts wait.
+	quietPeriod = 10 * time.Second
+	// interval is between two scrapes.
+	interval = time.Second
+
+	rulesFile = "../../../config/prometheus/rules.yaml"
+
+	// parallel is how many tests run at the same time. They wait more than they work.
+	parallel = 4
+)
+
+var (
+	shared  *scene.ControlPlane
+	redis   *redistest.Server
+	leader  *operator.Operator
+	standby *operator.Operator
+	program prometheuskit.Program
+	// prometheus scrapes the leader and its standby.
+	prometheus *prometheuskit.Prometheus
+)
+
+func TestMain(m *testing.M) {
+	gomega.SetDefaultEventuallyTimeout(timeout)
+	gomega.SetDefaultEventuallyPollingInterval(pollInterval)
+	gomega.SetDefaultConsistentlyDuration(quietPeriod)
+	gomega.SetDefaultConsistentlyPollingInterval(pollInterval)
+	os.Exit(cluster.Run(m, parallel, start, stop))
+}
+
+func start(ctx context.Context) (err error) {
+	if program, err = prometheuskit.Build(ctx, os.Stderr); err != nil {
+		return fmt.Errorf("the tests need Prometheus: %w", err)
+	}
+	opts := cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}
+	if shared, err = scene.NewControlPlane(ctx, opts); err != nil {
+		return err
+	}
+	if redis, err = redistest.Start(ctx, redistest.Options{Log: os.Stderr}); err != nil {
+		return err
+	}
+	replica := operator.Options{
+		Cluster: shared.Cluster, Log: os.Stderr,
+		Args: []string{"--leader-elect", "--leader-election-namespace=" + operator.Namespace},
+	}
+	if leader, err = operator.Start(ctx, replica); err != nil {
+		return err
+	}
+	if err := awaitLeader(ctx); err != nil {
+		return err
+	}
+	if standby, err = operator.Start(ctx, replica); err != nil {
+		return err
+	}
+	prometheus, err = watch(ctx, true, leader, standby)
+	return err
+}
+
+// awaitLeader returns when the operator that runs leads.
+func awaitLeader(ctx context.Context) error {
+	return scene.Await(ctx, func(ctx context.Context) error {
+		metrics, err := leader.Metrics(ctx)
+		if err == nil && metrics["scaledjob_leader"] != 1 {
+			err = errors.New("the operator does not lead")
+		}
+		return err
+	})
+}
+
+func stop(ctx context.Context) error {
+	var errs []error
+	if prometheus != nil {
+		errs = append(errs, prometheus.Stop(ctx))
+	}
+	for _, each := range []*operator.Operator{standby, leader} {
+		if each != nil {
+			errs = append(errs, each.Stop(ctx))
+		}
+	}
+	if redis != nil {
+		errs = append(errs, redis.Stop())
+	}
+	if shared != nil {
+		errs = append(errs, shared.Cluster.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// watch starts a Prometheus that scrapes these operators.
+func watch(ctx context.Context, native bool, operators ...*operator.Operator) (*prometheuskit.Prometheus, error) {
+	rules, err := os.ReadFile(rulesFile)
+	if err != nil {
+		return nil, err
+	}
+	shorter, err := shorten(string(rules))
+	if err != nil {
+		return nil, err
+	}
+	opts := prometheuskit.Options{Rules: []byte(shorter), Interval: interval, Native: native}
+	for _, each := range operators {
+		address := strings.TrimSuffix(strings.TrimPrefix(each.MetricsURL(), "http://"), "/metrics")
+		opts.Targets = append(opts.Targets, address)
+	}
+	return program.Start(ctx, opts)
+}
+
+// shorten has each alert fire when its expression has been true for three seconds, has rates and increases be those of
+// fifteen seconds, and has messages be old after three. The rest of the rules is as it is shipped.
+func shorten(rules string) (string, error) {
+	for _, change := range []struct{ from, to string }{
+		{`(?m)^    for: \w+$`, "    for: 3s"}, {`\[\d+[mh]\]`, "[15s]"}, {`> 1800\b`, "> 3"},
+	} {
+		pattern := regexp.MustCompile(change.from)
+		if !pattern.MatchString(rules) {
+			return "", fmt.Errorf("the rules have nothing like %s", change.from)
+		}
+		rules = pattern.ReplaceAllString(rules, change.to)
+	}
+	return rules, nil
+}

@@ -109,11 +109,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	}
 	wakes := make(enqueue.Wakes)
 	leads := func() bool { return lease == nil || lease.Held() }
-	collectors := metrics.New(ctrlmetrics.Registry)
-	if !options.metricsQueues {
-		collectors.WithoutQueues()
-	}
-	collectors.Process(ctrlmetrics.Registry, version, leads)
+	collectors := newCollectors(options, leads)
 	watcher := newWatcher(pool, directory, wakes, collectors, options)
 	reconciler := &controller.Reconciler{
 		Cache:    cached,
@@ -143,6 +139,16 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// newCollectors registers the metrics.
+func newCollectors(options options, leads func() bool) *metrics.Metrics {
+	collectors := metrics.New(ctrlmetrics.Registry)
+	if !options.metricsQueues {
+		collectors.WithoutQueues()
+	}
+	collectors.Process(ctrlmetrics.Registry, version, leads)
+	return collectors
 }
 
 // exitBeforeSync ends the process with 0 unless the caches have synced. Until then nothing runs that has to end in order: no

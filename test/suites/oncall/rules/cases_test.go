@@ -132,6 +132,12 @@ var cases = map[string]alertCase{
 				of("scaledjob_queue_nonempty_since_timestamp_seconds"): "7200x200",
 				of("scaledjob_pending_jobs"):                           one,
 			},
+			"no exact time, and a Job has succeeded long ago": {
+				of("scaledjob_queue_oldest_message_timestamp_seconds"): none,
+				of("scaledjob_queue_nonempty_since_timestamp_seconds"): "7200x200",
+				of("scaledjob_pending_jobs"):                           one,
+				succeeded:                                              "0x20 1x180",
+			},
 		},
 	},
 	"ScaledJobNotReady": {
@@ -294,6 +300,12 @@ func jobsNotStarting() alertCase {
 	}
 	made.also["no Job is due, and those that exist are pending"] = without("2x200")
 	made.silent["one runs"] = without("1x200")
+	empty := without(zero)
+	empty[of("scaledjob_active_jobs")] = zero
+	made.silent["there are no Jobs"] = empty
+	before := without("2x200")
+	before[succeeded] = "0x20 1x180"
+	made.also["a Job has succeeded long ago"] = before
 	short := without("2x200")
 	short[succeeded] = "0+1x200"
 	made.silent["short Jobs succeed"] = short

@@ -88,7 +88,7 @@ soak: parts ## Inject random storms and faults for MINUTES=10. | SEED=n repeats 
 	@go run ./test/soak -minutes=$(or $(MINUTES),10) $(if $(SEED),-seed=$(SEED)) $(if $(filter no,$(SUITES)),-suites=false)
 
 .PHONY: generate
-generate: ## Regenerate deep copies, CRD, RBAC and the PrometheusRule, their copies in the chart, and the tables of metrics.
+generate: ## Regenerate deep copies, CRD, RBAC, PrometheusRule and dashboards, their copies in the chart, and the tables of metrics.
 	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(TOOL) controller-gen crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
 	go run ./hack/trimcrd $(CRD)
@@ -98,6 +98,8 @@ generate: ## Regenerate deep copies, CRD, RBAC and the PrometheusRule, their cop
 	go test ./internal/metrics -run '^TestTheDocumentHasAllMetrics$$' -args -update
 	sed -n '/^groups:/,$$p' config/prometheus/rules.yaml > $(CHART)/files/rules.yaml
 	{ cat config/prometheus/rule_header.yaml; sed 's/^./  &/' $(CHART)/files/rules.yaml; } > config/prometheus/prometheus_rule.yaml
+	go -C hack/dashboards run . "$$PWD/config/grafana"
+	cp config/grafana/*.json $(CHART)/files/dashboards
 
 .PHONY: fmt
 fmt: ## Format the code.
@@ -113,10 +115,12 @@ verify: verify-generated lint ## Check that generated files are current, and for
 	go mod tidy -diff
 	cd test/suites/gitops/engines && go mod tidy -diff && go vet .
 	cd test/bench/plot && go mod tidy -diff && go vet . && go test .
+	cd hack/dashboards && go mod tidy -diff && go vet . && go test .
 	$(TOOL) kustomize build config/crd > /dev/null
 	$(TOOL) kustomize build config/default > /dev/null
 	$(TOOL) kustomize build config/samples > /dev/null
 	$(TOOL) kustomize build config/prometheus > /dev/null
+	$(TOOL) kustomize build config/grafana > /dev/null
 	$(HELM) lint --strict --quiet --set image.tag=v0.0.0 $(CHART)
 	@# Go does not see what the programs read that the test runs, so no result may come from its cache.
 	go test -count=1 ./test/suites/install ./test/suites/oncall/rules

@@ -113,7 +113,7 @@ packages=$(go list -e ${PACKAGES:-./...})
 [ -n "$packages" ] || refuse "No package matches PACKAGES=$PACKAGES"
 choose() { grep -E "$@" <<< "$packages" || true; }
 suite='/test/suites/|/test/kit/(cluster|operator|redistest)|/hack/demo'
-longest='/test/suites/(behaviour|exactness|faults|faults/race|security)$'
+longest='/test/suites/(behaviour|exactness|faults|faults/race|kueue|security)$'
 suites=$(choose "$longest"; choose "$suite" | grep -vE "$longest" || true)
 packages=$(choose -v "$suite")
 shared='/internal/(keyspace|keyspace/.*|redis/(connection|topology|resp)|queue|jobcontrol|enqueue|leadership|metrics|controller)$'

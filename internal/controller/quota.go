@@ -87,6 +87,15 @@ func (m *memories) freed(namespace string) map[types.NamespacedName]time.Duratio
 	return wakes
 }
 
+// mayFitQuota reports whether the turn of the ScaledJob has come to try again, because a quota may have room.
+func (r *Reconciler) mayFitQuota(t *target, now time.Time) (may bool) {
+	may, t.mem.quotaTurn = r.memories.takeTurn(t, now)
+	if may && now.Sub(t.mem.roomMade) >= quotaLagTwice {
+		t.mem.roomMade = now // The quota may still count the deleted Job.
+	}
+	return may
+}
+
 // takeTurn returns whether the turn of the ScaledJob has come, and otherwise when it will; zero if it has none.
 func (m *memories) takeTurn(t *target, now time.Time) (has bool, next time.Time) {
 	m.mu.Lock()

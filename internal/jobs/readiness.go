@@ -40,23 +40,27 @@ func (r *Readiness) Observe(active []*batchv1.Job, now time.Time) {
 		*r = make(Readiness, len(active))
 	}
 	for _, job := range active {
-		seen, known := (*r)[job.UID]
-		ready, ever := Ready(job), seen.EverReady || hasReadyPod(job)
-		if known && ready == seen.Ready && ever == seen.EverReady {
-			continue
+		before, known := (*r)[job.UID]
+		if is := before.next(job, known, now); !known || is != before {
+			(*r)[job.UID] = is
 		}
-		if !known || ready != seen.Ready {
-			seen.Ready, seen.Since = ready, now
-		}
-		if !known && !ever && endedPods(&job.Status) == 0 {
-			seen.Since = job.CreationTimestamp.Time // It has had no Pod that could have been ready.
-		}
-		seen.EverReady = ever
-		(*r)[job.UID] = seen
 	}
 	if len(*r) > len(active) {
 		r.keep(active)
 	}
+}
+
+// next returns what is known of a Job after it was observed once more. known is false the first time.
+func (o Observed) next(job *batchv1.Job, known bool, now time.Time) Observed {
+	ready := Ready(job)
+	o.EverReady = o.EverReady || hasReadyPod(job)
+	if !known || ready != o.Ready {
+		o.Ready, o.Since = ready, now
+	}
+	if !known && !o.EverReady && endedPods(&job.Status) == 0 {
+		o.Since = job.CreationTimestamp.Time // It has had no Pod that could have been ready.
+	}
+	return o
 }
 
 // keep removes all but these Jobs.

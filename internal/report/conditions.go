@@ -56,11 +56,11 @@ func set(status *scaledjobv1.ScaledJobStatus, kind string, is Condition) {
 }
 
 // setSteady is set, but keeps the message if only that has changed and refresh is false: the words of the API server may
-// hold numbers that change with each request.
+// hold numbers that change with each request. It does not keep the one that the API server has not said anything.
 func setSteady(status *scaledjobv1.ScaledJobStatus, kind string, is Condition, refresh bool) {
 	before := apimeta.FindStatusCondition(status.Conditions, kind)
 	same := before != nil && before.Reason == is.Reason && before.ObservedGeneration == status.ObservedGeneration
-	if same && !refresh && steady[is.Reason] {
+	if same && !refresh && steady[is.Reason] && before.Message != unanswered {
 		is.Message = before.Message
 	}
 	set(status, kind, is)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/admission"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/scaling"
@@ -270,6 +271,26 @@ func TestConditionsStandInOneOrder(t *testing.T) {
 	g.Expect(kinds).To(Equal([]string{
 		"Ready", "Reconciling", "QueueConnected", "NotificationsActive", "TemplateValid", "ScalingLimited",
 	}))
+}
+
+// Users wait for the name of the webhook that hangs, and the first request to it ends without an answer.
+func TestTheFirstWordsOfTheAPIServerComeAtOnce(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	sj := scaledJob()
+	status := &sj.Status
+	message := func(answer admission.Answer, refresh bool) string {
+		seen := Reconciled{Desired: new(int32(1)), Due: true, Failures: 1, Answer: answer, Refresh: refresh}
+		status = Status(sj, status, seen, time.Unix(1000, 0))
+		return apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionScalingLimited).Message
+	}
+	hangs := admission.Answer{By: admission.ByWebhook, Name: "hangs", Text: "deadline of hangs"}
+	g.Expect(message(admission.Answer{}, true)).To(ContainSubstring("did not answer when"))
+	g.Expect(message(hangs, false)).To(ContainSubstring("deadline of hangs"))
+	g.Expect(message(admission.Answer{}, false)).To(ContainSubstring("deadline of hangs"))
+	hangs.Text = "other words"
+	g.Expect(message(hangs, false)).To(ContainSubstring("deadline of hangs"))
+	g.Expect(message(hangs, true)).To(ContainSubstring("other words"))
 }
 
 // A server that returns a different error each time must not cause a write each time.

@@ -272,18 +272,23 @@ func refused(answer admission.Answer) string {
 	return "The API server rejects the Job" + said(answer) + cures[answer.By] + again
 }
 
+const (
+	growing = " The operator tries again, at intervals that grow."
+	// unanswered is the message for a create without an answer.
+	unanswered = "The API server did not answer when the operator created a Job. Often an admission webhook for Jobs is slow, or the " +
+		"API server is overloaded." + growing
+)
+
 // failing returns the message for creates that the API server could not carry out, or did not answer.
 func failing(answer admission.Answer) string {
-	const again = " The operator tries again, at intervals that grow."
 	switch {
 	case answer.By == admission.ByWebhook:
 		return "An admission webhook did not answer, or answered with an error, so that the API server created no Job" + said(answer) +
-			"Check the log of the webhook, and that the API server can reach it." + again
+			"Check the log of the webhook, and that the API server can reach it." + growing
 	case answer.Text == "":
-		return "The API server did not answer when the operator created a Job. Often an admission webhook for Jobs is slow, or the " +
-			"API server is overloaded." + again
+		return unanswered
 	}
-	return "The API server could not create the Job" + said(answer) + "See the log of the API server." + again
+	return "The API server could not create the Job" + said(answer) + "See the log of the API server." + growing
 }
 
 // said returns the words of the API server, as the end of a sentence.

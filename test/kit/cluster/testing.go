@@ -22,7 +22,7 @@ import (
 const (
 	// programsTimeout bounds the start of a package's tests, for which programs may have to be built, and stopTimeout
 	// its end.
-	programsTimeout = 15 * time.Minute
+	programsTimeout = 25 * time.Minute
 	stopTimeout     = time.Minute
 )
 

@@ -52,6 +52,7 @@ serviceAccount: {name: "WORD", annotations: {example.com/role: "WORD"}}
 secrets: {namespaces: ["WORD"]}
 leaderElection: {namespace: "WORD", id: "WORD"}
 networkPolicy: {enabled: true}
+grafanaDashboard: {enabled: true, namespace: "WORD", label: "WORD", labelValue: "WORD", annotations: {example.com/folder: "WORD"}}
 metrics:
   authentication: ClientCertificate
   clientCASecret: {name: "WORD", key: "WORD"}

@@ -51,10 +51,12 @@ func TestRefusedValues(t *testing.T) {
 		"two monitors": {
 			`metrics: {authentication: None, podMonitor: {enabled: true}, serviceMonitor: {enabled: true}}`, "enable only one of them",
 		},
-		"a monitor of nothing":  {`metrics: {enabled: false, serviceMonitor: {enabled: true}}`, "set metrics.enabled to true"},
-		"alerts about nothing":  {`{metrics: {enabled: false}, prometheusRule: {enabled: true}}`, "prometheusRule needs the metrics"},
-		"a path for runbooks":   {`prometheusRule: {runbookURL: docs/runbooks}`, "at '/prometheusRule/runbookURL': 'docs/runbooks' does not match"},
-		"a slash after the URL": {`prometheusRule: {runbookURL: "https://wiki.example/"}`, "at '/prometheusRule/runbookURL'"},
+		"a monitor of nothing":        {`metrics: {enabled: false, serviceMonitor: {enabled: true}}`, "set metrics.enabled to true"},
+		"alerts about nothing":        {`{metrics: {enabled: false}, prometheusRule: {enabled: true}}`, "prometheusRule needs the metrics"},
+		"a path for runbooks":         {`prometheusRule: {runbookURL: docs/runbooks}`, "at '/prometheusRule/runbookURL': 'docs/runbooks' does not match"},
+		"a slash after the URL":       {`prometheusRule: {runbookURL: "https://wiki.example/"}`, "at '/prometheusRule/runbookURL'"},
+		"dashboards of nothing":       {`{grafanaDashboard: {enabled: true}, metrics: {enabled: false}}`, "grafanaDashboard needs the metrics"},
+		"a label of ours for Grafana": {`grafanaDashboard: {label: helm.sh/chart}`, "at '/grafanaDashboard/label'"},
 		"one port for two": {
 			`probes: {port: 8443}`, "metrics.port and probes.port are both 8443: set one of them to another port",
 		},

@@ -27,6 +27,20 @@ func TestChartAndKustomizationsAreTheSame(t *testing.T) {
 	g.Expect(differences(kustomized, charted)).To(BeEmpty())
 }
 
+func TestDashboardsOfChartAndKustomizationAreTheSame(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	kustomized, err := render.Kustomizations(t.Context(), "grafana")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(kustomized).To(HaveLen(3))
+	with := same
+	with.Values = render.Sets["dashboards"]
+	charted, err := with.Objects(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	charted = slices.DeleteFunc(charted, func(object *unstructured.Unstructured) bool { return object.GetKind() != "ConfigMap" })
+	g.Expect(differences(kustomized, charted)).To(BeEmpty())
+}
+
 // The comparison is worth something only if it sees whatever differs.
 func TestTheComparisonSeesEachDifference(t *testing.T) {
 	t.Parallel()

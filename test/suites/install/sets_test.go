@@ -269,6 +269,26 @@ func TestMonitors(t *testing.T) {
 	labels.Expect(labels.objects[service].GetLabels()).To(HaveKeyWithValue("release", "prometheus"))
 }
 
+// Grafana's sidecar finds them, and what it reads are the files of the kustomization.
+func TestDashboards(t *testing.T) {
+	t.Parallel()
+	const prefix = "ConfigMap ops/jobs-scaledjob-operator-dashboard-"
+	byDefault, r, elsewhere := renderSet(t, "defaults"), renderSet(t, "dashboards"), renderSet(t, "dashboards elsewhere")
+	byDefault.Expect(byDefault.titles("ConfigMap")).To(BeEmpty())
+	r.Expect(r.titles("ConfigMap")).To(ConsistOf(prefix+"operator", prefix+"scaledjob", prefix+"scaledjobs"))
+	for _, title := range r.titles("ConfigMap") {
+		r.Expect(r.objects[title].GetLabels()).To(HaveKeyWithValue("grafana_dashboard", "1"))
+	}
+	r.Expect(r.fields(prefix+"scaledjob", "data")).To(HaveKeyWithValue("scaledjob.json", ContainSubstring(`"title": "ScaledJob"`)))
+
+	r.Expect(elsewhere.titles("ConfigMap team-a/")).To(HaveLen(3))
+	for _, title := range elsewhere.titles("ConfigMap") {
+		found := elsewhere.objects[title]
+		r.Expect(found.GetLabels()).To(And(HaveKeyWithValue("example.com/dashboards", "true"), Not(HaveKey("grafana_dashboard"))))
+		r.Expect(found.GetAnnotations()).To(HaveKeyWithValue("grafana_folder", "Jobs"))
+	}
+}
+
 func TestNetworkPolicy(t *testing.T) {
 	t.Parallel()
 	const title = "NetworkPolicy ops/jobs-scaledjob-operator-manager"
@@ -339,7 +359,7 @@ func TestAnnotationsOfAllObjectsButTheCRD(t *testing.T) {
 	for title, own := range map[string]string{
 		deployment: "deployment", "ServiceAccount ops/jobs-scaledjob-operator-manager": "account",
 		"Service ops/jobs-scaledjob-operator-metrics": "service", "ServiceMonitor ops/jobs-scaledjob-operator-manager": "monitor",
-		"NetworkPolicy ops/jobs-scaledjob-operator-manager": "common",
+		"NetworkPolicy ops/jobs-scaledjob-operator-manager": "common", "ConfigMap ops/jobs-scaledjob-operator-dashboard-operator": "dashboard",
 	} {
 		r.Expect(r.objects[title].GetAnnotations()).To(HaveKeyWithValue(note, own), title)
 	}

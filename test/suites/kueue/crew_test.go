@@ -22,6 +22,7 @@ import (
 // crew simulates the containers of the Pods of a ScaledJob. Each takes a message, finishes it when the test lets it, and
 // ends.
 type crew struct {
+	// api is where the Pods are.
 	api  client.WithWatch
 	kind workers.Kind
 	// returns has a container that is stopped put its message back. Otherwise the message stays where it is: the next

@@ -121,7 +121,7 @@ spec:
 	s.makeLocalQueue()
 	s.expectWorkers(metav1.ConditionTrue)
 	s.awaitActive("ClusterQueue", metav1.ConditionTrue)
-	s.crew.api = to.api
+	s.api = to.api
 }
 
 // expectWorkers waits until Kueue says whether it reaches the worker cluster.

@@ -64,7 +64,7 @@ func newStageOf(t *testing.T, namespace, name, queue string) *stage {
 		api: shared.API, kind: workers.ReliableList(redis.Client(), s.Queue), turns: make(chan struct{}),
 		stop: map[types.UID]context.CancelFunc{}, left: map[string]workers.Message{},
 	}
-	t.Cleanup(s.explainWorkloads)
+	t.Cleanup(s.explainKueue)
 	return s
 }
 
@@ -113,7 +113,7 @@ func (s *stage) create(changes ...scene.Change) {
 func (s *stage) staff() {
 	s.t.Helper()
 	s.Expect(s.Observe(s.t.Context(), shared.Cluster.Config(), s.Due)).To(Succeed())
-	pods, err := s.crew.api.Watch(s.t.Context(), &corev1.PodList{},
+	pods, err := s.api.Watch(s.t.Context(), &corev1.PodList{},
 		client.InNamespace(s.Namespace), client.MatchingLabels{scaledjobv1.LabelScaledJob: s.Name})
 	s.Expect(err).NotTo(HaveOccurred())
 	ended := make(chan error, 1)
@@ -235,8 +235,11 @@ func (s *stage) workloads() []unstructured.Unstructured {
 	return list.Items
 }
 
-// explainWorkloads shows, if the test has failed, what Kueue says of the Jobs.
-func (s *stage) explainWorkloads() {
+// mostShown is how many lines of Kueue's log are shown.
+const mostShown = 50
+
+// explainKueue shows, if the test has failed, what Kueue says of the Jobs, and what it logged last about the namespace.
+func (s *stage) explainKueue() {
 	if !s.t.Failed() {
 		return
 	}
@@ -244,4 +247,13 @@ func (s *stage) explainWorkloads() {
 		conditions, _, _ := unstructured.NestedSlice(each.Object, "status", "conditions")
 		s.t.Logf("Workload %s: %v", each.GetName(), conditions)
 	}
+	log, err := kueue.Logs()
+	s.Expect(err).NotTo(HaveOccurred())
+	var about []string
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, s.Namespace) {
+			about = append(about, line)
+		}
+	}
+	s.t.Logf("what Kueue logged last about namespace %s:\n%s", s.Namespace, strings.Join(about[max(0, len(about)-mostShown):], ""))
 }

@@ -48,7 +48,7 @@ func TestTheAPIServerRefusesFieldsThatItDoesNotKnow(t *testing.T) {
 func TestTheAPIServerAcceptsTheKustomizations(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	for _, name := range []string{"crd", "default", "prometheus"} {
+	for _, name := range []string{"crd", "default", "grafana", "prometheus"} {
 		manifest, err := render.Manifest(t.Context(), name)
 		g.Expect(err).NotTo(HaveOccurred())
 		// The Namespace does not exist in a dry run.

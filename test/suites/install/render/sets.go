@@ -38,7 +38,7 @@ var Sets = map[string]string{
 	"no replicaCount":           `replicaCount: 0`,
 	"replicas by both names":    `{replicas: 3, replicaCount: 3}`,
 	"no global values":          `global: null`,
-	"another namespace":         `{namespaceOverride: team-a, networkPolicy: {enabled: true}, prometheusRule: {enabled: true}, ` + monitored + `}`,
+	"another namespace":         `{namespaceOverride: team-a, networkPolicy: {enabled: true}, grafanaDashboard: {enabled: true}, prometheusRule: {enabled: true}, ` + monitored + `}`,
 	"another for Roles":         RoleOnly + `namespaceOverride: team-a`,
 	"annotated":                 annotated,
 	"slow probes":               slowProbes,
@@ -71,7 +71,14 @@ prometheusRule:
 	"a tag and a digest":     `image: {tag: v1.2.3, digest: "` + digest + `"}`,
 	"every flag":             everyFlag,
 	"every field of the Pod": everyField,
+	"dashboards":             `grafanaDashboard: {enabled: true}`,
+	"dashboards elsewhere":   dashboards,
 }
+
+const dashboards = `
+grafanaDashboard:
+  {enabled: true, namespace: team-a, label: example.com/dashboards, labelValue: "true", annotations: {grafana_folder: Jobs}}
+`
 
 const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -106,6 +113,7 @@ networkPolicy: {enabled: true}
 metrics:
   service: {annotations: {example.com/note: service}}
   serviceMonitor: {enabled: true, annotations: {example.com/note: monitor}}
+grafanaDashboard: {enabled: true, annotations: {example.com/note: dashboard}}
 `
 
 const slowProbes = `

@@ -32,6 +32,9 @@ func of(name string, labels ...string) string {
 	return operator(name, append(labels, `namespace="mail"`, `queue="jobs"`, `scaledjob="worker"`)...)
 }
 
+// ofOther returns a series of another queue of the ScaledJob.
+func ofOther(name string) string { return strings.Replace(of(name), "jobs", "other", 1) }
+
 // operator returns a series of the operator.
 func operator(name string, labels ...string) string {
 	return name + "{" + strings.Join(append(labels, `instance="a"`, `job="operator"`), ",") + "}"
@@ -83,7 +86,7 @@ func slow(within, count string) map[string]string {
 var cases = map[string]alertCase{
 	"ScaledJobNothingRuns": {
 		fires: map[string]string{
-			of("scaledjob_queue_depth"): "3x200", of("scaledjob_desired_jobs"): "3x200",
+			of("scaledjob_queue_depth"): "2x200", ofOther("scaledjob_queue_depth"): one, of("scaledjob_desired_jobs"): "3x200",
 			of("scaledjob_active_jobs"): "2x200", of("scaledjob_pending_jobs"): "2x200",
 		},
 		labels:      about,
@@ -91,13 +94,12 @@ var cases = map[string]alertCase{
 		silent: map[string]map[string]string{
 			"a Job runs":         {of("scaledjob_pending_jobs"): one},
 			"no Job is due":      {of("scaledjob_desired_jobs"): zero},
-			"no message waits":   {of("scaledjob_queue_depth"): zero},
+			"no message waits":   {of("scaledjob_queue_depth"): zero, ofOther("scaledjob_queue_depth"): zero},
 			"short Jobs succeed": {succeeded: "0+1x200"},
 		},
 		also: map[string]map[string]string{
 			"there is no Job":    {of("scaledjob_active_jobs"): zero, of("scaledjob_pending_jobs"): zero},
 			"one has succeeded":  {succeeded: "0x100 1x100"},
-			"one of two queues":  {strings.Replace(of("scaledjob_queue_depth"), "jobs", "other", 1): zero},
 			"not suspended":      {of("scaledjob_suspend"): zero},
 			"a previous replica": {strings.Replace(of("scaledjob_pending_jobs"), `"a"`, `"b"`, 1): "1x100 stale"},
 		},
@@ -131,6 +133,12 @@ var cases = map[string]alertCase{
 				of("scaledjob_queue_oldest_message_timestamp_seconds"): none,
 				of("scaledjob_queue_nonempty_since_timestamp_seconds"): "7200x200",
 				of("scaledjob_pending_jobs"):                           one,
+			},
+			"no exact time, and a Job has succeeded long ago": {
+				of("scaledjob_queue_oldest_message_timestamp_seconds"): none,
+				of("scaledjob_queue_nonempty_since_timestamp_seconds"): "7200x200",
+				of("scaledjob_pending_jobs"):                           one,
+				succeeded:                                              "0x20 1x180",
 			},
 		},
 	},
@@ -294,6 +302,12 @@ func jobsNotStarting() alertCase {
 	}
 	made.also["no Job is due, and those that exist are pending"] = without("2x200")
 	made.silent["one runs"] = without("1x200")
+	empty := without(zero)
+	empty[of("scaledjob_active_jobs")] = zero
+	made.silent["there are no Jobs"] = empty
+	before := without("2x200")
+	before[succeeded] = "0x20 1x180"
+	made.also["a Job has succeeded long ago"] = before
 	short := without("2x200")
 	short[succeeded] = "0+1x200"
 	made.silent["short Jobs succeed"] = short

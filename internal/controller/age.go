@@ -31,8 +31,7 @@ type age struct {
 	nonEmpty, oldest time.Time
 }
 
-// observeAges updates the ages after a read. Those of queues that were named before an edit stay. A restarted operator
-// takes them from the status.
+// observeAges updates the ages after a read. Those of queues that were named before an edit stay.
 func (m *memory) observeAges(t *target, counts queue.Counts, now time.Time) {
 	if !slices.EqualFunc(m.ages, m.queues, func(known age, id queueID) bool { return known.queue == id }) {
 		m.renameAges(t)
@@ -47,10 +46,19 @@ func (m *memory) observeAges(t *target, counts queue.Counts, now time.Time) {
 	}
 }
 
-// renameAges makes the ages those of the current queues.
+// restoreAges takes the ages from the status after a restart. That does not wait for a read, because the status loses them
+// if the spec is edited before the queues can be read.
+func (m *memory) restoreAges(t *target) {
+	if m.ages == nil {
+		m.renameAges(t)
+	}
+}
+
+// renameAges makes the ages those of the current queues. Messages that have waited before an edit do not wait for longer
+// because of it.
 func (m *memory) renameAges(t *target) {
 	before, restarted := m.ages, m.ages == nil
-	m.ages, m.waitingSince = make([]age, len(m.queues)), time.Time{}
+	m.ages = make([]age, len(m.queues))
 	for i, id := range m.queues {
 		m.ages[i].queue = id
 		if same := slices.IndexFunc(before, func(known age) bool { return known.queue == id }); same >= 0 {

@@ -18,9 +18,11 @@ import (
 
 const (
 	// oldestInterval is the minimum time between two questions to Redis for the oldest messages of a ScaledJob, and
-	// oldestRetry the time after one without an answer.
+	// oldestRetry the time after one without an answer. oldestFactor is how many times as long as the last question the time
+	// until the next one is: messages that arrive during a question get their Jobs after it.
 	oldestInterval = 10 * time.Second
 	oldestRetry    = 5 * time.Minute
+	oldestFactor   = 200
 )
 
 // age has the times of the messages in a queue. They are zero while the queue is empty.
@@ -148,12 +150,14 @@ func (r *Reconciler) observeOldest(ctx context.Context, t *target, seen observat
 	for i, known := range mem.ages {
 		before[i] = known.oldest
 	}
+	began := time.Now()
 	oldest, complete := r.Queues.Oldest(ctx, t.spec.Source, counts, before)
 	for i := range mem.ages {
 		mem.ages[i].oldest = oldest[i]
 	}
-	mem.askOldest = now.Add(oldestInterval)
+	ended := time.Now()
+	mem.askOldest = ended.Add(max(oldestInterval, oldestFactor*ended.Sub(began)))
 	if !complete {
-		mem.askOldest = now.Add(oldestRetry)
+		mem.askOldest = ended.Add(oldestRetry)
 	}
 }

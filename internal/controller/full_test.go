@@ -274,6 +274,26 @@ func TestTimesOfMessages(t *testing.T) {
 	})
 }
 
+// Messages that arrive while Redis is asked for the oldest one get their Jobs after that. So a slow server is asked seldom.
+func TestASlowServerIsSeldomAskedForTheOldestMessage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sj := scaledJob()
+		sj.Spec.QueueName, sj.Spec.Queues = "", []scaledjobv1.Queue{{Name: "events", Type: scaledjobv1.QueueStream}}
+		w := newWorld(t, sj)
+		w.queues.oldest, w.queues.oldestTakes = []time.Time{time.Now()}, 200*time.Millisecond
+		w.queues.SetDepth("events", 5)
+		began := time.Now()
+		for time.Since(began) < 10*time.Minute {
+			w.reconcile(t.Context())
+			time.Sleep(time.Second)
+		}
+		asking := time.Duration(w.queues.asked) * w.queues.oldestTakes
+		w.Expect(asking).To(BeNumerically("<", 10*time.Minute/100))
+		w.Expect(w.queues.asked).To(BeNumerically(">", 1))
+	})
+}
+
 // Jobs that wait for their admission are reported if no other Job is active, and not at once: a controller that admits Jobs
 // suspends each for a moment.
 func TestSuspendedJobsAreReported(t *testing.T) {

@@ -35,12 +35,12 @@ func (r *Reconciler) updatePause(t *target, seen observation) {
 		mem.pause = scaling.ResumePause(report.Limit(&t.sj.Status), report.PausedUntil(&t.sj.Status), now)
 		mem.failures = report.FailuresBefore(&t.sj.Status)
 	}
-	var hasTurn bool
-	hasTurn, mem.quotaTurn = r.memories.takeTurn(t, now)
+	var hasTurn, isFirst bool
+	hasTurn, isFirst, mem.quotaTurn = r.memories.takeTurn(t, now)
 	if since.MadeRoom || hasTurn {
 		mem.refusals.MadeRoom()
 	}
-	if hasTurn && now.Sub(mem.roomMade) >= quotaLagTwice {
+	if isFirst && now.Sub(mem.roomMade) >= quotaLagTwice {
 		mem.roomMade = now // The quota may still count the deleted Job.
 	}
 	if seen.queues.err != nil {

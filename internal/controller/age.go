@@ -18,9 +18,11 @@ import (
 
 const (
 	// oldestInterval is the minimum time between two questions to Redis for the oldest messages of a ScaledJob, and
-	// oldestRetry the time after one without an answer.
+	// oldestRetry the time after one without an answer. oldestFactor is how many times as long as the last question the time
+	// until the next one is: messages that arrive during a question get their Jobs after it.
 	oldestInterval = 10 * time.Second
 	oldestRetry    = 5 * time.Minute
+	oldestFactor   = 200
 )
 
 // age has the times of the messages in a queue. They are zero while the queue is empty.
@@ -31,8 +33,7 @@ type age struct {
 	nonEmpty, oldest time.Time
 }
 
-// observeAges updates the ages after a read. Those of queues that were named before an edit stay. A restarted operator
-// takes them from the status.
+// observeAges updates the ages after a read. Those of queues that were named before an edit stay.
 func (m *memory) observeAges(t *target, counts queue.Counts, now time.Time) {
 	if !slices.EqualFunc(m.ages, m.queues, func(known age, id queueID) bool { return known.queue == id }) {
 		m.renameAges(t)
@@ -47,10 +48,19 @@ func (m *memory) observeAges(t *target, counts queue.Counts, now time.Time) {
 	}
 }
 
-// renameAges makes the ages those of the current queues.
+// restoreAges takes the ages from the status after a restart. That does not wait for a read, because the status loses them
+// if the spec is edited before the queues can be read.
+func (m *memory) restoreAges(t *target) {
+	if m.ages == nil {
+		m.renameAges(t)
+	}
+}
+
+// renameAges makes the ages those of the current queues. Messages that have waited before an edit do not wait for longer
+// because of it.
 func (m *memory) renameAges(t *target) {
 	before, restarted := m.ages, m.ages == nil
-	m.ages, m.waitingSince = make([]age, len(m.queues)), time.Time{}
+	m.ages = make([]age, len(m.queues))
 	for i, id := range m.queues {
 		m.ages[i].queue = id
 		if same := slices.IndexFunc(before, func(known age) bool { return known.queue == id }); same >= 0 {
@@ -140,12 +150,14 @@ func (r *Reconciler) observeOldest(ctx context.Context, t *target, seen observat
 	for i, known := range mem.ages {
 		before[i] = known.oldest
 	}
+	began := time.Now()
 	oldest, complete := r.Queues.Oldest(ctx, t.spec.Source, counts, before)
 	for i := range mem.ages {
 		mem.ages[i].oldest = oldest[i]
 	}
-	mem.askOldest = now.Add(oldestInterval)
+	ended := time.Now()
+	mem.askOldest = ended.Add(max(oldestInterval, oldestFactor*ended.Sub(began)))
 	if !complete {
-		mem.askOldest = now.Add(oldestRetry)
+		mem.askOldest = ended.Add(oldestRetry)
 	}
 }

@@ -17,9 +17,10 @@ type fakeQueues struct {
 	mu     sync.Mutex
 	counts map[string]queue.Count
 	errs   map[string]error
-	// oldest are the times that Oldest returns, and asked is how often it was called.
-	oldest []time.Time
-	asked  int
+	// oldest are the times that Oldest returns, after oldestTakes, and asked is how often it was called.
+	oldest      []time.Time
+	oldestTakes time.Duration
+	asked       int
 }
 
 // SetDepth sets the number of waiting messages of key.
@@ -68,6 +69,7 @@ func (f *fakeQueues) Oldest(_ context.Context, _ queue.Source, _ []queue.Count, 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked++
+	time.Sleep(f.oldestTakes)
 	if f.oldest == nil {
 		return before, false
 	}

@@ -4,6 +4,7 @@
 package controller
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,6 +154,52 @@ func TestMessagesWithTheirJobsDoNotWait(t *testing.T) {
 	}
 }
 
+// Neither edits of the queues nor one while Redis can't be read after a restart make messages wait for longer.
+func TestEditsDoNotMakeMessagesWaitForLonger(t *testing.T) {
+	t.Parallel()
+	const longest = 60 * time.Second
+	waiting := func(t *testing.T) *world {
+		t.Helper()
+		sj := scaledJob()
+		sj.Spec.QueueName, sj.Spec.Queues = "", []scaledjobv1.Queue{{Name: "mail"}}
+		sj.Spec.ActivationThreshold, sj.Spec.MaxWaitSeconds, sj.Spec.PollingIntervalSeconds = 50, new(int32(60)), 3600
+		w := newWorld(t, sj)
+		w.queues.SetDepth("mail", 12)
+		w.reconcile(t.Context())
+		w.awaitNumbers(t.Context())
+		return w
+	}
+	t.Run("of the queues", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			w := waiting(t)
+			for i := range 2 {
+				time.Sleep(longest / 2)
+				w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) {
+					spec.Queues = append(spec.Queues, scaledjobv1.Queue{Name: fmt.Sprint("other-", i)})
+				})
+				w.reconcile(t.Context())
+			}
+			w.Expect(w.names()).To(HaveLen(2))
+		})
+	})
+	t.Run("while Redis can't be read after a restart", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			w := waiting(t)
+			w.forgetAll()
+			w.queues.SetError("mail", &failure.Error{Reason: failure.ReasonUnreachable, Err: errAway})
+			w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = new(int32(21)) })
+			w.reconcile(t.Context())
+			w.awaitNumbers(t.Context())
+			w.queues.SetDepth("mail", 12)
+			time.Sleep(longest)
+			w.reconcile(t.Context())
+			w.Expect(w.names()).To(HaveLen(2))
+		})
+	})
+}
+
 // Once the messages of a batch have their Jobs, further messages are the next batch, although the queue is never empty.
 func TestMicroBatchesFollowEachOther(t *testing.T) {
 	t.Parallel()
@@ -224,6 +271,26 @@ func TestTimesOfMessages(t *testing.T) {
 		w.Expect(status().NonEmptySince).To(BeNil())
 		w.queues.SetDepth("events", 1)
 		w.Expect(status().NonEmptySince.Time).To(BeTemporally(">", began))
+	})
+}
+
+// Messages that arrive while Redis is asked for the oldest one get their Jobs after that. So a slow server is asked seldom.
+func TestASlowServerIsSeldomAskedForTheOldestMessage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sj := scaledJob()
+		sj.Spec.QueueName, sj.Spec.Queues = "", []scaledjobv1.Queue{{Name: "events", Type: scaledjobv1.QueueStream}}
+		w := newWorld(t, sj)
+		w.queues.oldest, w.queues.oldestTakes = []time.Time{time.Now()}, 200*time.Millisecond
+		w.queues.SetDepth("events", 5)
+		began := time.Now()
+		for time.Since(began) < 10*time.Minute {
+			w.reconcile(t.Context())
+			time.Sleep(time.Second)
+		}
+		asking := time.Duration(w.queues.asked) * w.queues.oldestTakes
+		w.Expect(asking).To(BeNumerically("<", 10*time.Minute/100))
+		w.Expect(w.queues.asked).To(BeNumerically(">", 1))
 	})
 }
 

@@ -103,6 +103,7 @@ func (r *Reconciler) observe(ctx context.Context, t *target, serverErr error) (o
 	if notified := r.Watcher.TakeNotified(keyspace.ID(t.key())); t.mem.notified.IsZero() {
 		t.mem.notified = notified
 	}
+	t.mem.restoreAges(t)
 	if serverErr != nil {
 		seen.queues.err = failure.Classify(serverErr)
 		seen.events.Reason = verify.ReasonUnreachable

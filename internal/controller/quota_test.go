@@ -49,16 +49,16 @@ func TestFreePlacesOfAQuotaAreOfferedInTurns(t *testing.T) {
 		g.Expect(delays).To(ConsistOf(0*time.Second, quotaSpacing, 2*quotaSpacing))
 		g.Expect(all.freed("mail")).To(BeEmpty(), "each has its turn already")
 		for _, waits := range waiting {
-			has, next := all.takeTurn(waits, time.Now().Add(-time.Millisecond))
+			has, _, next := all.takeTurn(waits, time.Now().Add(-time.Millisecond))
 			g.Expect(has).To(BeFalse(), "another event came earlier")
 			g.Expect(next).To(BeTemporally("~", time.Now(), 2*quotaSpacing), "so that the turn is not lost")
 		}
 
 		time.Sleep(2 * quotaSpacing)
 		for _, waits := range waiting {
-			has, _ := all.takeTurn(waits, time.Now())
-			g.Expect(has).To(BeTrue())
-			has, next := all.takeTurn(waits, time.Now())
+			has, first, _ := all.takeTurn(waits, time.Now())
+			g.Expect(has && first).To(BeTrue())
+			has, _, next := all.takeTurn(waits, time.Now())
 			g.Expect(has).To(BeFalse(), "a turn is for one attempt")
 			g.Expect(next).To(BeZero())
 		}
@@ -125,5 +125,35 @@ func TestTheTurnOfAQuotaIsNotLost(t *testing.T) {
 		w.onCreate = send
 		w.reconcile(ctx)
 		w.Expect(w.names()).To(HaveLen(2))
+	})
+}
+
+// A quota that still counts a deleted Job refuses also one whose refusal is final. The place is offered a few more times
+// before the pause ends, which may be in minutes.
+func TestAPlaceThatAQuotaFreesLateIsOfferedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 10)
+		w.onCreate = refuse(errForbidden)
+		w.reconcile(ctx)
+		w.r.memories.freed(emails.Namespace)
+		_ = w.reconcileFails(ctx)
+		time.Sleep(quotaLag + time.Second)
+		w.r.memories.freed(emails.Namespace)
+
+		began, before := time.Now(), len(w.names())
+		for time.Since(began) < quotaLag {
+			next := w.reconcile(ctx).RequeueAfter
+			w.Expect(w.limited(ctx)).To(Equal("CreateRefused"))
+			w.Expect(next).To(BeNumerically("<=", quotaAgain))
+			time.Sleep(next)
+		}
+		w.Expect(len(w.names()) - before).To(BeNumerically("~", quotaLag/quotaAgain, 1))
+		w.onCreate = send
+		w.reconcile(ctx)
+		w.Expect(w.jobs(ctx)).To(HaveLen(1))
+		w.Expect(w.r.memories.quotas).To(BeEmpty())
 	})
 }

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// oldestTimeout is how long it may take altogether to ask for the oldest messages.
-	oldestTimeout = time.Second
+	// oldestTimeout is how long it may take altogether to ask for the oldest messages. Messages that arrive meanwhile wait.
+	oldestTimeout = 250 * time.Millisecond
 	// clockSkew is how far the clock that made an ID may be ahead of the operator's.
 	clockSkew = 5 * time.Second
 )
@@ -30,7 +30,7 @@ func (q Queue) HasOldest() bool {
 
 // Oldest returns since when the oldest outstanding message of each queue is outstanding, in the order of the queues; zero
 // if there is none, or if that can't be known. counts are the counts of the queues, and before are the previous results:
-// that of a queue stays if the server does not answer, and complete is false then. Oldest takes at most a second. It asks for
+// that of a queue stays if the server does not answer, and complete is false then. Oldest takes at most 250 ms. It asks for
 // whole messages, because no command returns only their times, and drops them. No decision depends on it, so its
 // failures do not affect other calls.
 func (r *Reader) Oldest(

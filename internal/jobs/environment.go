@@ -22,9 +22,9 @@ const maxKeys = 64 << 10
 func environment(owner *scaledjobv1.ScaledJob, containers int) []corev1.EnvVar {
 	all := []corev1.EnvVar{{Name: scaledjobv1.EnvName, Value: owner.Name}}
 	// A variable can't contain a NUL character.
-	keys := strings.Join(waitingKeys(owner), "\n")
+	keys := literal(strings.Join(waitingKeys(owner), "\n"))
 	if !strings.Contains(keys, "\x00") && containers*len(keys) <= maxKeys {
-		all = append(all, corev1.EnvVar{Name: scaledjobv1.EnvQueue, Value: literal(keys)})
+		all = append(all, corev1.EnvVar{Name: scaledjobv1.EnvQueue, Value: keys})
 	}
 	return append(all, corev1.EnvVar{Name: scaledjobv1.EnvThreshold, Value: strconv.FormatInt(owner.Spec.Threshold, 10)})
 }

@@ -287,10 +287,13 @@ func TestSuspendedScaledJobsAreSilent(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
 			faults[name].bring(s)
-			s.Eventually(s.firing).Should(ContainElement(faults[name].alert), s.Explain)
+			aboutIt := func() ([]string, error) {
+				return firing(t.Context(), prometheus, func(labels map[string]string) bool { return labels["scaledjob"] != "" && s.isMeant(labels) })
+			}
+			s.Eventually(aboutIt).Should(ContainElement(faults[name].alert), s.Explain)
 			s.Update(suspended(true))
-			s.Eventually(s.firing).Should(BeEmpty(), s.Explain)
-			s.Consistently(s.firing).Should(BeEmpty(), s.Explain)
+			s.Eventually(aboutIt).Should(BeEmpty(), s.Explain)
+			s.Consistently(aboutIt).Should(BeEmpty(), s.Explain)
 		})
 	}
 }

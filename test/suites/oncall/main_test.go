@@ -138,10 +138,11 @@ func watch(ctx context.Context, native bool, operators ...*operator.Operator) (*
 }
 
 // shorten has each alert fire when its expression has been true for three seconds, has rates and increases be those of
-// fifteen seconds, and has messages be old after three. The rest of the rules is as it is shipped.
+// fifteen seconds, and has messages be old after three. The rest of the rules is as it is shipped, also the fifteen minutes
+// in which the operator tries to have keys tracked, which it does once a minute.
 func shorten(rules string) (string, error) {
 	for _, change := range []struct{ from, to string }{
-		{`(?m)^    for: \w+$`, "    for: 3s"}, {`\[\d+[mh]\]`, "[15s]"}, {`> 1800\b`, "> 3"},
+		{`(?m)^    for: \w+$`, "    for: 3s"}, {`\[(5m|10m|30m|1h|6h)\]`, "[15s]"}, {`> 1800\b`, "> 3"},
 	} {
 		pattern := regexp.MustCompile(change.from)
 		if !pattern.MatchString(rules) {

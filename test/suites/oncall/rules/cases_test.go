@@ -40,6 +40,14 @@ func operator(name string, labels ...string) string {
 	return name + "{" + strings.Join(append(labels, `instance="a"`, `job="operator"`), ",") + "}"
 }
 
+// ofServer returns a series of a Redis server.
+func ofServer(name string, labels ...string) string {
+	return operator(name, append(labels, `endpoint="redis:6379"`, `namespace="ops"`)...)
+}
+
+// refusals are the attempts to have keys tracked that failed.
+var refusals = ofServer("scaledjob_redis_reconnects_total", `reason="PermissionDenied"`)
+
 func condition(kind, status, reason string) string {
 	return of("scaledjob_condition", `type="`+kind+`"`, `status="`+status+`"`, `reason="`+reason+`"`)
 }
@@ -233,18 +241,15 @@ var cases = map[string]alertCase{
 		},
 	},
 	"ScaledJobTrackingDown": {
-		fires:       map[string]string{operator("scaledjob_tracking_up", `database="0"`, `endpoint="redis:6379"`, `namespace="ops"`): zero},
+		fires:       map[string]string{ofServer("scaledjob_tracking_up", `database="0"`): zero, refusals: "0+1x200"},
 		labels:      map[string]string{"job": "operator", "database": "0", "endpoint": "redis:6379"},
 		description: "The operator can't have redis:6379 track keys of database 0, so it polls the queues there.",
 		silent: map[string]map[string]string{
-			"it tracks": {operator("scaledjob_tracking_up", `database="0"`, `endpoint="redis:6379"`, `namespace="ops"`): one},
-			"for a moment": {
-				operator("scaledjob_tracking_up", `database="0"`, `endpoint="redis:6379"`, `namespace="ops"`): "1x175 0x30",
-			},
-			"notifications instead": {
-				operator("scaledjob_tracking_up", `database="0"`, `endpoint="redis:6379"`, `namespace="ops"`): none,
-				operator("scaledjob_watcher_up", `endpoint="redis:6379"`, `namespace="ops"`):                  one,
-			},
+			"it tracks":                  {ofServer("scaledjob_tracking_up", `database="0"`): one},
+			"for a moment":               {ofServer("scaledjob_tracking_up", `database="0"`): "1x175 0x30"},
+			"the server is down":         {refusals: "0x20 1x200"},
+			"it has gone down a moment":  {refusals: "0x163 1x40"},
+			"notifications work instead": {ofServer("scaledjob_tracking_up", `database="0"`): none, ofServer("scaledjob_watcher_up"): one},
 		},
 	},
 	"ScaledJobReconcilesParked": {

@@ -73,7 +73,10 @@ func (p *page) operatorNow() {
 			{"time() - " + most("job, pod, instance", "process_start_time_seconds", ofOperator), ""},
 		},
 		columns: []column{
-			{field: "job", title: "Operator"}, {field: "pod", title: "Pod"}, {field: "instance", title: "Address"}, {field: "version", title: "Version"},
+			{field: "job", title: "Operator"},
+			{field: "pod", title: "Pod"},
+			{field: "instance", title: "Address"},
+			{field: "version", title: "Version"},
 			{field: "go_version", title: "Go"},
 			{field: "Value #B", title: "Leader", mappings: map[string]dashboard.ValueMappingResult{"0": {Text: new("No")}, "1": shown("Yes", green)}},
 			{field: "Value #C", title: "Started", unit: seconds},

@@ -130,10 +130,16 @@ func (p *page) scaledJobsCompared() {
 			{ofEach("scaledjob_max_replicas", inNamespaces), ""},
 		},
 		columns: []column{
-			{field: "namespace", title: "Namespace"}, {field: "scaledjob", title: "ScaledJob", link: toScaledJobOfRow},
-			{field: "status", title: "Ready", mappings: conditionStatus}, {field: "reason", title: "Reason"}, {field: "limited", title: "Limited by"},
-			{field: "Value #C", title: "Messages"}, {field: "Value #D", title: "Oldest message", unit: seconds},
-			{field: "Value #E", title: "Active Jobs"}, {field: "Value #F", title: "Desired Jobs"}, {field: "Value #G", title: "Maximum"},
+			{field: "namespace", title: "Namespace"},
+			{field: "scaledjob", title: "ScaledJob", link: toScaledJobOfRow},
+			{field: "status", title: "Ready", mappings: conditionStatus},
+			{field: "reason", title: "Reason"},
+			{field: "limited", title: "Limited by"},
+			{field: "Value #C", title: "Messages"},
+			{field: "Value #D", title: "Oldest message", unit: seconds},
+			{field: "Value #E", title: "Active Jobs"},
+			{field: "Value #F", title: "Desired Jobs"},
+			{field: "Value #G", title: "Maximum"},
 		},
 	})
 }

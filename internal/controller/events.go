@@ -13,7 +13,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/report"
 )
 
-// reconcileIDAnnotation is the annotation of an event with the ID of the reconcile that it tells about.
+// reconcileIDAnnotation is the annotation of an event with the ID of the reconcile in which it occurred.
 const reconcileIDAnnotation = "batch.miracle.dev/reconcile-id"
 
 // occurrence is an event, and the ID of the reconcile in which it occurred.

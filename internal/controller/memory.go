@@ -34,7 +34,7 @@ type memory struct {
 	refusals scaling.Refusals
 	// suspended is spec.suspend at the last reconcile.
 	suspended bool
-	// ages are those of the messages in each queue, and askOldest is when Redis may be asked for the oldest messages again.
+	// ages are those of the messages in each queue, and askOldest is from when on the oldest messages may be read again.
 	// waitingSince is since when messages have been outstanding without their Jobs, if maxWaitSeconds is set; zero if none are.
 	ages         []age
 	askOldest    time.Time

@@ -13,7 +13,7 @@ import (
 func TestDeletedScaledJobTakesItsJobsAndPodsAlongButNoOthers(t *testing.T) {
 	t.Parallel()
 	s := newWitnessedScaledJob(t)
-	neighbour := s.beside("neighbour")
+	neighbour := s.another("neighbour")
 	for _, each := range []*scaledJob{s, neighbour} {
 		each.create(onceByEvents)
 		each.workOff(each.startJob())

@@ -260,7 +260,7 @@ func TestNamespaceWithAScaledJobCanBeDeleted(t *testing.T) {
 func TestLongNamesGiveNamesOfJobsThatTheAPIServerTakes(t *testing.T) {
 	t.Parallel()
 	const longest = 63
-	s := newScaledJob(t).beside(fmt.Sprintf("%0*d", longest, 1))
+	s := newScaledJob(t).another(fmt.Sprintf("%0*d", longest, 1))
 	s.create(scene.Polling(scene.Never))
 	s.Push(2)
 	s.expectJobsEver(2)

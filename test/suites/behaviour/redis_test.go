@@ -91,7 +91,7 @@ func TestOutageOfOneRedisLeavesOthersAlone(t *testing.T) {
 			s := newScaledJob(t)
 			s.create(scene.Polling(scene.Never))
 			s.awaitSubscription()
-			broken := s.beside("broken").on(redistest.New(t, redistest.Options{}))
+			broken := s.another("broken").on(redistest.New(t, redistest.Options{}))
 			broken.create(scene.Polling(1))
 			broken.awaitSubscription()
 
@@ -178,7 +178,7 @@ func TestOneConnectionListensForAllScaledJobsOfARedis(t *testing.T) {
 	const scaledJobs = 20
 	var all []*scaledJob
 	for i := range scaledJobs {
-		one := s.beside(fmt.Sprintf("worker-%d", i))
+		one := s.another(fmt.Sprintf("worker-%d", i))
 		one.create(scene.Polling(scene.Never))
 		all = append(all, one)
 	}
@@ -195,7 +195,7 @@ func TestOneConnectionListensForAllScaledJobsOfARedis(t *testing.T) {
 func TestScaledJobsThatShareAQueueAreBothScaled(t *testing.T) {
 	t.Parallel()
 	one := newScaledJob(t)
-	two := one.beside("second")
+	two := one.another("second")
 	two.Queue = one.Queue
 	one.create(scene.Polling(scene.Never))
 	two.create(scene.Polling(scene.Never))
@@ -271,7 +271,7 @@ func TestKeyOfAnotherTypeIsReportedWithTheCure(t *testing.T) {
 	s.Expect(s.condition(scaledjobv1.ConditionQueueConnected)).To(And(
 		ContainSubstring("has another type than the spec says"), ContainSubstring("name another key")))
 
-	neighbour := s.beside("neighbour")
+	neighbour := s.another("neighbour")
 	neighbour.create(scene.Polling(scene.Never))
 	neighbour.Push(2)
 	neighbour.expectJobsEver(2)

@@ -68,8 +68,8 @@ func newScaledJobOf(t *testing.T, in *scene.ControlPlane, server *redistest.Serv
 	}
 }
 
-// beside returns another ScaledJob with a queue of its own in the same namespace.
-func (s *scaledJob) beside(name string) *scaledJob {
+// another returns another ScaledJob with a queue of its own in the same namespace.
+func (s *scaledJob) another(name string) *scaledJob {
 	s.t.Helper()
 	other := *s
 	other.Test = scene.NewTest(s.t, timeout, s.Beside(name, s.Namespace+":"+name))
@@ -78,7 +78,7 @@ func (s *scaledJob) beside(name string) *scaledJob {
 
 // on returns the same ScaledJob with its queue on another Redis server.
 func (s *scaledJob) on(server *redistest.Server) *scaledJob {
-	other := s.beside(s.Name)
+	other := s.another(s.Name)
 	other.Queue, other.redis, other.Redis, other.Address = s.Queue, server, server.Client(), server.Addr()
 	return other
 }

@@ -163,7 +163,7 @@ func TestRenamedQueueIsFollowed(t *testing.T) {
 	old := newScaledJob(t)
 	old.create(scene.Polling(scene.Never))
 	old.awaitSubscription()
-	renamed := old.beside(old.Name)
+	renamed := old.another(old.Name)
 	renamed.Queue = old.Namespace + ":renamed"
 	renamed.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = renamed.Queue })
 	renamed.awaitSubscription()

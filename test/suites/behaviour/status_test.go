@@ -172,7 +172,7 @@ func TestLogHasALineForEachDecisionAndNoneForANotification(t *testing.T) {
 	s.Expect(s.log()).To(Equal(before))
 }
 
-// Of the creates that one series of events tells about, it names the first.
+// Of the creates in one series of events, it names the first.
 func TestEventsNameTheReconcileThatIsInTheLog(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)

@@ -42,7 +42,7 @@ func TestRejectedTemplateIsReportedAndRetriedPatiently(t *testing.T) {
 	s.Eventually(s.events).WithArguments("TemplateRejected").Should(Equal(1))
 
 	stop := s.pushOn()
-	neighbour := s.beside("neighbour")
+	neighbour := s.another("neighbour")
 	neighbour.create(scene.Polling(scene.Never), scene.AtMost(2))
 	neighbour.Push(2)
 	neighbour.expectJobsEver(2)

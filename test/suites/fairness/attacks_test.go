@@ -112,7 +112,7 @@ func attacks() []attack {
 		{"creates are refused by 403", func(h *hostile) course { return h.busy("forbidden", webhook.Refuse(403)) }},
 		{"creates are answered by lies", func(h *hostile) course { return h.busy("deceived", webhook.Lie) }},
 		{"servers flood", func(h *hostile) course { return h.floods() }},
-		{"nodes of Clusters tell ever new things", func(h *hostile) course { return h.lyingClusters() }},
+		{"nodes of Clusters change what they announce", func(h *hostile) course { return h.lyingClusters() }},
 		{"servers are silent", func(h *hostile) course { return h.silentServers() }},
 		{"ScaledJobs come and go", func(h *hostile) course { return h.comeAndGo() }},
 		{"deletes hang", func(h *hostile) course {

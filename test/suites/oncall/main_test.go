@@ -31,7 +31,7 @@ const (
 	// timeout bounds the wait for a fact. The operator asks a server to track keys once a minute.
 	timeout      = 3 * time.Minute
 	pollInterval = 200 * time.Millisecond
-	// quietPeriod is how long an alert must not fire where no fact tells that it will not: several times as long as the
+	// quietPeriod is how long an alert must not fire where no fact shows that it will not: several times as long as the
 	// alerts wait.
 	quietPeriod = 10 * time.Second
 	// interval is between two scrapes.

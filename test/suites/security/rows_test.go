@@ -326,7 +326,7 @@ func stageCrowd(s *scaledJob) stage {
 		spec: spec,
 		provoke: func() {
 			for _, name := range []string{"first", "second", "third"} {
-				other := s.beside(name)
+				other := s.another(name)
 				server := redistest.New(s.t, redistest.Options{})
 				other.Redis = server.Client()
 				other.create(at(server.Addr()))

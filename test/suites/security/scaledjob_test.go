@@ -54,8 +54,8 @@ func newScaledJobIn(t *testing.T, in *controlPlane) *scaledJob {
 	}
 }
 
-// beside returns another ScaledJob with a queue of its own in the same namespace.
-func (s *scaledJob) beside(name string) *scaledJob {
+// another returns another ScaledJob with a queue of its own in the same namespace.
+func (s *scaledJob) another(name string) *scaledJob {
 	s.t.Helper()
 	other := *s
 	other.Test = scene.NewTest(s.t, timeout, s.Beside(name, s.Queue+":"+name))

@@ -42,10 +42,10 @@ func TestNobodyIsServedByTheConnectionOfAnotherTenant(t *testing.T) {
 		}), scaledjobv1.ReasonAuthFailed},
 		"nobody": {with(spec, signedOff), scaledjobv1.ReasonAuthFailed},
 	} {
-		other := thief.beside(name)
+		other := thief.another(name)
 		other.Queue = owner.Queue
 		other.create(attempt.spec...)
-		stranger := thief.beside(name + "-elsewhere")
+		stranger := thief.another(name + "-elsewhere")
 		stranger.create(attempt.spec...)
 		for _, refused := range []*scaledJob{other, stranger} {
 			refused.awaitFalse(scaledjobv1.ConditionQueueConnected, attempt.reason, "")
@@ -67,7 +67,7 @@ func TestTenantsSeeWhatTheirOwnUserSees(t *testing.T) {
 	spec := second.welcome(server, bob)
 	second.create(spec...)
 	second.expectNoticed()
-	curious := second.beside("curious")
+	curious := second.another("curious")
 	curious.Queue = first.Queue
 	curious.create(spec...)
 	curious.awaitFalse(scaledjobv1.ConditionQueueConnected, scaledjobv1.ReasonPermissionDenied, "")
@@ -84,7 +84,7 @@ func TestConnectionsAreSharedWithinATenantAndClosedAfterwards(t *testing.T) {
 	scenes := []*scaledJob{newScaledJob(t), newScaledJob(t)}
 	for _, s := range scenes {
 		spec := s.welcome(server, s.Namespace)
-		other := s.beside("other")
+		other := s.another("other")
 		s.create(spec...)
 		other.create(spec...)
 		s.expectNoticed()

@@ -208,23 +208,21 @@ func conditionsOf(status *scaledjobv1.ScaledJobStatus) []metrics.Condition {
 	return all
 }
 
-// queueSamples returns the known depths and times by key. Of queues that share a key, the depths are added up, and the
-// earliest times count.
-func queueSamples(queues []scaledjobv1.QueueStatus) map[string]metrics.QueueSample {
-	samples := map[string]metrics.QueueSample{}
+// queueSamples returns the queues whose depth is known.
+func queueSamples(queues []scaledjobv1.QueueStatus) []metrics.QueueSample {
+	samples := make([]metrics.QueueSample, 0, len(queues))
 	for _, each := range queues {
 		if each.Depth == nil {
 			continue
 		}
-		sample := samples[each.Name]
-		sample.Depth += *each.Depth
+		sample := metrics.QueueSample{Key: each.Name, Depth: *each.Depth}
 		if since := each.NonEmptySince; since != nil {
-			sample.NonEmptySince = earlierOf(sample.NonEmptySince, since.Time)
+			sample.NonEmptySince = since.Time
 		}
 		if oldest := each.OldestMessageTime; oldest != nil {
-			sample.Oldest = earlierOf(sample.Oldest, oldest.Time)
+			sample.Oldest = oldest.Time
 		}
-		samples[each.Name] = sample
+		samples = append(samples, sample)
 	}
 	return samples
 }

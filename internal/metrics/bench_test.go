@@ -22,7 +22,7 @@ func BenchmarkObserve(b *testing.B) {
 	for i := range keys {
 		name := fmt.Sprint("queue-", i)
 		keys[i] = types.NamespacedName{Namespace: "mail", Name: name}
-		samples[i] = Sample{Queue: name, Queues: map[string]QueueSample{name: {Depth: 1}}, Read: true, Desired: new(int32(1)), LastEvent: time.Now()}
+		samples[i] = Sample{Queue: name, Queues: []QueueSample{{Key: name, Depth: 1}}, Read: true, Desired: new(int32(1)), LastEvent: time.Now()}
 	}
 	before := heap()
 	for i := range keys {
@@ -47,7 +47,7 @@ func BenchmarkScrape(b *testing.B) {
 	for i := range 10_000 {
 		name := fmt.Sprint("queue-", i)
 		key := types.NamespacedName{Namespace: "mail", Name: name}
-		metrics.Observe(key, Sample{Queue: name, Queues: map[string]QueueSample{name: {Depth: 1}}, Read: true})
+		metrics.Observe(key, Sample{Queue: name, Queues: []QueueSample{{Key: name, Depth: 1}}, Read: true})
 	}
 	b.ReportAllocs()
 	for b.Loop() {

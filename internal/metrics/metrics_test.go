@@ -41,7 +41,7 @@ func scrape(g Gomega, registry prometheus.Gatherer) map[string]float64 {
 // full is a sample in which everything is known.
 func full(queue string) Sample {
 	return Sample{
-		Queue: queue, Queues: map[string]QueueSample{queue: {Depth: 1 << 40, NonEmptySince: time.UnixMilli(1_000_000), Oldest: time.UnixMilli(1_250_000)}}, Read: true,
+		Queue: queue, Queues: []QueueSample{{Key: queue, Depth: 1 << 40, NonEmptySince: time.UnixMilli(1_000_000), Oldest: time.UnixMilli(1_250_000)}}, Read: true,
 		Desired: new(int32(20)), Active: 4, Pending: 3, Suspended: 2, Max: 100, Suspend: true, Mode: "Tracking",
 		Conditions: []Condition{{"Ready", "True", "Reconciled"}}, CertificatesExpire: time.UnixMilli(2_000_000), Refused: true, RefusedBy: "quota",
 		Pausing: true, Events: true, LastEvent: time.UnixMilli(1_500_500), Missed: true, Failed: true,
@@ -128,8 +128,8 @@ func TestWithoutQueues(t *testing.T) {
 	metrics := New(registry)
 	metrics.WithoutQueues()
 	early, late := time.UnixMilli(1_000_000), time.UnixMilli(2_000_000)
-	metrics.Observe(emails, Sample{Queues: map[string]QueueSample{
-		"a": {Depth: 3, NonEmptySince: late, Oldest: late}, "b": {Depth: 4, NonEmptySince: early}, "c": {},
+	metrics.Observe(emails, Sample{Queues: []QueueSample{
+		{Key: "a", Depth: 3, NonEmptySince: late, Oldest: late}, {Key: "b", Depth: 4, NonEmptySince: early}, {Key: "c"},
 	}})
 	series := scrape(g, registry)
 	g.Expect(series).To(HaveKeyWithValue("queue_depth mail  emails", 7.0))

@@ -72,8 +72,10 @@ func nativeBucket(value float64) int { return int(math.Ceil(math.Log2(value) * (
 // Condition is a condition of a status.
 type Condition struct{ Type, Status, Reason string }
 
-// QueueSample is the state of a key.
+// QueueSample is the state of a queue.
 type QueueSample struct {
+	// Key is the Redis key. Several queues may have the same.
+	Key string
 	// Depth is the number of outstanding messages.
 	Depth int64
 	// NonEmptySince is since when there have been some, and Oldest since when the oldest is outstanding. They are zero if
@@ -85,8 +87,8 @@ type QueueSample struct {
 type Sample struct {
 	// Queue is the key of the queue; empty if there are several.
 	Queue string
-	// Queues are the keys at the last read; if nil, the series keep their values. Read is true if they were read now.
-	Queues map[string]QueueSample
+	// Queues are the queues at the last read; if nil, the series keep their values. Read is true if they were read now.
+	Queues []QueueSample
 	Read   bool
 	// Desired is the number of Jobs that should be active; if nil, the series keeps its value.
 	Desired *int32
@@ -166,12 +168,12 @@ func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 	s.count(sample.Failed)
 }
 
-// setQueues sets the values of the keys. Keys with the same label share a series, with the sum of their depths and the
+// setQueues sets the values of the queues. Those with the same label share a series, with the sum of their depths and the
 // earliest of their times.
-func (s *series) setQueues(queues map[string]QueueSample, label func(key string) string) {
+func (s *series) setQueues(queues []QueueSample, label func(key string) string) {
 	s.queues = nil
-	for _, queue := range slices.Sorted(maps.Keys(queues)) {
-		is := queueSeries{label(queue), queues[queue]}
+	for _, queue := range queues {
+		is := queueSeries{label(queue.Key), queue}
 		if same := slices.IndexFunc(s.queues, func(each queueSeries) bool { return each.label == is.label }); same >= 0 {
 			s.queues[same].add(is.QueueSample)
 			continue
@@ -180,7 +182,7 @@ func (s *series) setQueues(queues map[string]QueueSample, label func(key string)
 	}
 }
 
-// add adds the values of another key.
+// add adds the values of another queue.
 func (s *queueSeries) add(other QueueSample) {
 	s.Depth += min(other.Depth, math.MaxInt64-s.Depth)
 	s.NonEmptySince, s.Oldest = first(s.NonEmptySince, other.NonEmptySince), first(s.Oldest, other.Oldest)

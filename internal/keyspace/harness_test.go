@@ -14,11 +14,13 @@ import (
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
@@ -59,14 +61,16 @@ type harness struct {
 
 // recorded is what a watcher has recorded.
 type recorded struct {
-	noRecorder
-	received   atomic.Int64 // notifications
-	subscribed atomic.Bool
-	ended      atomic.Int32 // subscriptions that the server had confirmed
-	trackings  atomic.Int32 // sessions that tracked keys, since the start
+	*metrics.Metrics              // what a test does not look at
+	received         atomic.Int64 // notifications
+	subscribed       atomic.Bool
+	ended            atomic.Int32 // subscriptions that the server had confirmed
+	trackings        atomic.Int32 // sessions that tracked keys, since the start
 }
 
-func (r *recorded) Received(string) { r.received.Add(1) }
+func newRecorded() *recorded { return &recorded{Metrics: metrics.New(prometheus.NewRegistry())} }
+
+func (r *recorded) Received(string) func() { return func() { r.received.Add(1) } }
 
 func (r *recorded) Subscribed(_ string, subscribed bool) {
 	if r.subscribed.Swap(subscribed) && !subscribed {
@@ -106,7 +110,7 @@ func newHarnessOn(
 	directory := topology.New(pool, logr.Discard())
 	h := &harness{
 		Gomega: NewWithT(t), t: t, pool: pool, endpoint: endpoint,
-		reader: queue.NewReader(pool, directory), recorded: &recorded{}, seen: map[string]int64{},
+		reader: queue.NewReader(pool, directory), recorded: newRecorded(), seen: map[string]int64{},
 	}
 	h.Watcher = New(Options{Pool: pool, Directory: directory, Deliver: h.deliver, Recorder: h.recorded, Log: logr.Discard()})
 	h.timing.answerWithin, h.options.Tracking.AnswerWithin = timeout, timeout

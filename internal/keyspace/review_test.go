@@ -26,7 +26,7 @@ import (
 // verified.
 func newVerified(ids, keysEach int) *Watcher {
 	pool := connection.NewPool(connection.Options{})
-	w := New(Options{Pool: pool, Directory: topology.New(pool, logr.Discard()), Log: logr.Discard()})
+	w := New(Options{Pool: pool, Directory: topology.New(pool, logr.Discard()), Recorder: newRecorded(), Log: logr.Discard()})
 	endpoint := auth.Endpoint{Address: "10.0.0.1:6379"}
 	for i := range ids {
 		keys := make([]Key, keysEach)

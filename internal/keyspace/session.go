@@ -68,8 +68,8 @@ type session struct {
 	parts [][]string
 	// confirmed is true after the first confirmation.
 	confirmed bool
-	// refusal is the first error reply to a SUBSCRIBE.
-	refusal error
+	// refused is true after the first error reply to a SUBSCRIBE.
+	refused bool
 }
 
 // command is a command that was sent to the server.
@@ -194,8 +194,9 @@ func (s *session) answerError(reply error) error {
 		return fmt.Errorf("%w: %w", errUnexpected, reply)
 	case s.inFlight.verb == subscribe:
 		s.splitRefused(s.inFlight.channels, reason == failure.ReasonPermissionDenied)
-		if s.refusal == nil {
-			s.refusal = reply
+		if !s.refused {
+			s.refused = true
+			s.supervisor.log.Info("Redis rejects subscriptions to some channels", "cause", reply.Error())
 		}
 	}
 	s.answered()
@@ -227,9 +228,7 @@ func (s *session) answered() {
 func (s *session) send(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var reported progress
 	for {
-		reported = s.report(reported)
 		next, wait := s.next(time.Now())
 		if next != nil {
 			if err := s.write(ctx, next); err != nil {
@@ -292,24 +291,4 @@ func (s *session) write(ctx context.Context, c *command) error {
 	default:
 		return s.pubSub.Ping(ctx)
 	}
-}
-
-// progress is what was already logged about a session.
-type progress struct {
-	confirmed, refused bool
-}
-
-// report logs what is new since the last report.
-func (s *session) report(last progress) progress {
-	s.mu.Lock()
-	refusal := s.refusal
-	now := progress{confirmed: s.confirmed, refused: refusal != nil}
-	s.mu.Unlock()
-	if now.confirmed && !last.confirmed {
-		s.supervisor.log.Info("Subscribed to keyspace notifications")
-	}
-	if now.refused && !last.refused {
-		s.supervisor.log.Info("Redis rejects subscriptions to some channels", "cause", refusal.Error())
-	}
-	return now
 }

@@ -81,7 +81,7 @@ func holdOn(t *testing.T, endpoint auth.Endpoint, options connection.Options, ti
 	pubSub, err := pool.Conn(endpoint, 0).OpenPubSub(t.Context())
 	h.Expect(err).NotTo(HaveOccurred())
 	session := &session{pubSub: pubSub, supervisor: &supervisor{
-		endpoint: endpoint, set: h.channelSet, evidence: &verify.Evidence{}, recorder: noRecorder{}, timing: timing, log: logr.Discard(),
+		endpoint: endpoint, set: h.channelSet, evidence: &verify.Evidence{}, recorder: newRecorded(), received: func() {}, timing: timing, log: logr.Discard(),
 		due: coalesce.NewSignal(), evidenceChanged: coalesce.NewSignal(),
 	}}
 

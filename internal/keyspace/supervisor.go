@@ -22,7 +22,7 @@ import (
 type supervisor struct {
 	conn     *connection.Conn
 	endpoint auth.Endpoint
-	// name is the endpoint as metrics and logs name it, built once because each notification is counted.
+	// name is the endpoint as metrics and logs name it.
 	name string
 	set  *channelSet
 	// evidence has what the inspector has read and which events have come. evidenceChanged is set when it changes.
@@ -30,6 +30,7 @@ type supervisor struct {
 	evidenceChanged coalesce.Signal
 	inspector       *inspector
 	recorder        Recorder
+	received        func() // counts a notification, from when the supervisor runs
 	timing          timing
 	log             logr.Logger
 	// due is set when a session has begun and the inspector should read the setting, and when a key of a new class is
@@ -64,6 +65,7 @@ func (s *supervisor) run(ctx context.Context) {
 	others.Go(func() { s.wakeRestored(ctx) })
 	defer others.Wait()
 	s.recorder.Subscribed(s.name, false)
+	s.received = s.recorder.Received(s.name)
 
 	var backoff connection.Backoff
 	var lastEnd string
@@ -147,6 +149,7 @@ func (s *supervisor) begin(resumes bool) {
 		s.evidence.Begin()
 	}
 	s.recorder.Subscribed(s.name, true)
+	s.log.Info("Subscribed to keyspace notifications")
 	s.due.Set()
 }
 
@@ -155,7 +158,7 @@ func (s *supervisor) begin(resumes bool) {
 func (s *supervisor) event(channel, name string) error {
 	m := meaningOf(name)
 	rests, flooded := s.set.event(channel, m.cause)
-	s.recorder.Received(s.name)
+	s.received()
 	if first := m.class != 0 && s.evidence.Heard(m.class); first || rests {
 		s.evidenceChanged.Set()
 	}

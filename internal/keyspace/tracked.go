@@ -23,7 +23,6 @@ type database struct {
 type tracker struct {
 	*tracking.Tracker
 	database
-	recorder trackerRecorder
 	// users is how many ids have keys in the tracker, and reviewed the version that the last review saw. The lock of the
 	// watcher guards them.
 	users    int
@@ -36,29 +35,9 @@ func (t *tracker) noteVersion() (changed bool) {
 	return t.reviewed != before
 }
 
-func (t *tracker) run(ctx context.Context) {
-	t.recorder.Tracked(false)
-	t.Run(ctx)
-}
+func (t *tracker) run(ctx context.Context) { t.Run(ctx) }
 
 func (t *tracker) server() auth.Endpoint { return t.endpoint }
-
-// trackerRecorder passes on what happens in a tracker.
-type trackerRecorder struct {
-	Recorder
-	of database
-}
-
-// Tracked is called when a session begins or ends.
-func (r trackerRecorder) Tracked(tracked bool) {
-	r.Recorder.Tracked(r.of.endpoint.String(), r.of.number, tracked)
-}
-
-// Invalidated is called for each message about changed keys.
-func (r trackerRecorder) Invalidated() { r.Recorder.Invalidated(r.of.endpoint.String()) }
-
-// Ended is called when a session, or an attempt to begin one, has ended.
-func (r trackerRecorder) Ended(reason string) { r.Recorder.Ended(r.of.endpoint.String(), reason) }
 
 // tracked is the tracking of the keys of one id.
 type tracked struct {
@@ -162,11 +141,11 @@ func (w *Watcher) track(id ID, next, old *watch) {
 }
 
 func (w *Watcher) newTracker(at database) *tracker {
-	recorder := trackerRecorder{w.options.Recorder, at}
-	to := &tracker{database: at, recorder: recorder, Tracker: tracking.New(tracking.Options{
-		Conn: w.options.Pool.Conn(at.endpoint, at.number), Mark: w.mark, Budgets: w.budgets, Proven: w.evidenceChanged,
-		Recorder: recorder, Timing: w.options.Tracking,
-		Log: w.options.Log.WithValues("endpoint", at.endpoint.String(), "database", at.number),
+	name := at.endpoint.String()
+	to := &tracker{database: at, Tracker: tracking.New(tracking.Options{
+		Conn: w.options.Pool.Conn(at.endpoint, at.number), Name: name, Database: at.number,
+		Mark: w.mark, Budgets: w.budgets, Proven: w.evidenceChanged, Recorder: w.options.Recorder, Timing: w.options.Tracking,
+		Log: w.options.Log.WithValues("endpoint", name, "database", at.number),
 	})}
 	w.trackers[at] = to
 	w.changed.Set()

@@ -168,7 +168,7 @@ func TestAChangeOfSourceLosesNoWake(t *testing.T) {
 
 // trackedDatabases records which databases are tracked, by their numbers.
 type trackedDatabases struct {
-	noRecorder
+	*recorded
 	mu  sync.Mutex
 	all map[int]bool
 }
@@ -194,7 +194,7 @@ func (d *trackedDatabases) get() map[int]bool {
 // A metric that stays at 0 while notifications have taken the place of the tracking would look like an outage.
 func TestTheRecorderForgetsADatabaseThatIsNotTrackedAnyLonger(t *testing.T) {
 	t.Parallel()
-	recorded := &trackedDatabases{all: map[int]bool{}}
+	recorded := &trackedDatabases{recorded: newRecorded(), all: map[int]bool{}}
 	h, server := newTracked(t, func(w *Watcher) { w.options.Recorder = recorded })
 	h.ensure("emails")
 	h.Eventually(recorded.get).WithTimeout(timeout).Should(Equal(map[int]bool{0: true}))
@@ -204,7 +204,7 @@ func TestTheRecorderForgetsADatabaseThatIsNotTrackedAnyLonger(t *testing.T) {
 
 func TestTheRecorderIsToldOfADatabaseThatMayNotBeTracked(t *testing.T) {
 	t.Parallel()
-	recorded := &trackedDatabases{all: map[int]bool{}}
+	recorded := &trackedDatabases{recorded: newRecorded(), all: map[int]bool{}}
 	h, server := newTracked(t, func(w *Watcher) { w.options.Recorder = recorded })
 	do(t, server, "acl", "setuser", "default", "-client|tracking")
 	h.ensure("emails")

@@ -48,7 +48,7 @@ type Options struct {
 	Configure bool
 	// Tracking has the intervals of the tracking of keys. The zero value means the default ones.
 	Tracking tracking.Timing
-	// Recorder receives what happens. It may be nil.
+	// Recorder receives what happens.
 	Recorder Recorder
 	// Log gets a line when a subscription begins or ends.
 	Log logr.Logger
@@ -130,9 +130,6 @@ func (w *watch) includes(server auth.Endpoint, channel string) bool {
 
 // New returns a Watcher that watches nothing yet.
 func New(options Options) *Watcher {
-	if options.Recorder == nil {
-		options.Recorder = noRecorder{}
-	}
 	if options.Tracking == (tracking.Timing{}) {
 		options.Tracking = tracking.DefaultTiming()
 	}

@@ -104,7 +104,7 @@ func TestClassesAreThoseOfTheKeysThatAreWatchedNow(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	pool := connection.NewPool(connection.Options{})
-	w := New(Options{Pool: pool, Directory: topology.New(pool, logr.Discard()), Log: logr.Discard()})
+	w := New(Options{Pool: pool, Directory: topology.New(pool, logr.Discard()), Recorder: newRecorded(), Log: logr.Discard()})
 	endpoint := auth.Endpoint{Address: "127.0.0.1:1"}
 	expect := func(classes ...verify.Class) {
 		t.Helper()

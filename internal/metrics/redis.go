@@ -34,16 +34,22 @@ func (r *redis) collectors() []prometheus.Collector {
 	return []prometheus.Collector{r.up, r.tracking, r.received, r.invalidated, r.reconnects}
 }
 
-// Received counts a keyspace notification of a server.
-func (m *Metrics) Received(endpoint string) { m.redis.received.WithLabelValues(endpoint).Inc() }
+// Received returns a function that counts a keyspace notification of a server. The series exists from then on, until
+// [Metrics.Left].
+func (m *Metrics) Received(endpoint string) (count func()) {
+	return m.redis.received.WithLabelValues(endpoint).Inc
+}
 
 // Subscribed sets whether the operator is subscribed to a server's notifications.
 func (m *Metrics) Subscribed(endpoint string, subscribed bool) {
 	m.redis.up.WithLabelValues(endpoint).Set(indicator(subscribed))
 }
 
-// Invalidated counts a message of a server about tracked keys.
-func (m *Metrics) Invalidated(endpoint string) { m.redis.invalidated.WithLabelValues(endpoint).Inc() }
+// Invalidated returns a function that counts a message of a server about tracked keys. The series exists from then on,
+// until [Metrics.Left].
+func (m *Metrics) Invalidated(endpoint string) (count func()) {
+	return m.redis.invalidated.WithLabelValues(endpoint).Inc
+}
 
 // Tracked sets whether a server tracks keys of a database.
 func (m *Metrics) Tracked(endpoint string, database int, tracked bool) {

@@ -115,7 +115,7 @@ func (s *session) told(push resp.Push) error {
 
 // changed records a message: whether it was about an armed key, and how many of its names were not.
 func (s *session) changed(asked bool, unasked int) error {
-	s.tracker.recorder.Invalidated()
+	s.tracker.invalidated()
 	if asked {
 		s.tracker.prove()
 	}

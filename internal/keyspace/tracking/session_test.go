@@ -64,10 +64,10 @@ func (h *harness) mark(id ID, cause coalesce.Cause) {
 	h.marks = append(h.marks, id.Name+" "+cause.String())
 }
 
-func (h *harness) Invalidated() { /* not recorded */ }
-func (h *harness) Tracked(bool) { /* not recorded */ }
+func (h *harness) Invalidated(string) func() { return func() { /* not recorded */ } }
+func (h *harness) Tracked(string, int, bool) { /* not recorded */ }
 
-func (h *harness) Ended(reason string) {
+func (h *harness) Ended(_, reason string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ends = append(h.ends, reason)

@@ -52,18 +52,21 @@ func DefaultTiming() Timing {
 
 // Recorder receives what happens, for metrics. Its methods must not block.
 type Recorder interface {
-	// Invalidated is called for each message about changed keys.
-	Invalidated()
-	// Tracked is called when a session begins or ends.
-	Tracked(tracked bool)
+	// Invalidated returns a function to call for each message of a server about changed keys that it tracks.
+	Invalidated(endpoint string) (count func())
+	// Tracked is called when the tracking of keys in a database begins or ends, and with false before the first attempt.
+	Tracked(endpoint string, database int, tracked bool)
 	// Ended is called when a session, or an attempt to begin one, has ended.
-	Ended(reason string)
+	Ended(endpoint, reason string)
 }
 
 // Options configure a [Tracker].
 type Options struct {
 	// Conn is the connection to the database with the keys.
 	Conn *connection.Conn
+	// Name and Database are how Recorder names the server and the database.
+	Name     string
+	Database int
 	// Mark is called for each ID whose key may have changed. It must not block.
 	Mark func(id ID, cause coalesce.Cause)
 	// Budgets has how many events each namespace may take.
@@ -81,8 +84,12 @@ type Tracker struct {
 	conn     *connection.Conn
 	keys     *keySet
 	proof    coalesce.Signal
+	name     string
+	database int
 	recorder Recorder
-	timing   Timing
+	// invalidated counts a message about changed keys, from when the tracker runs.
+	invalidated func()
+	timing      Timing
 	log      logr.Logger
 	// proven means that an invalidation has come in this session.
 	proven atomic.Bool
@@ -94,7 +101,8 @@ type Tracker struct {
 func New(options Options) *Tracker {
 	return &Tracker{
 		conn: options.Conn, keys: newKeySet(options.Mark, options.Budgets), proof: options.Proven,
-		recorder: options.Recorder, timing: options.Timing, log: options.Log,
+		name: options.Name, database: options.Database, recorder: options.Recorder,
+		timing: options.Timing, log: options.Log,
 	}
 }
 
@@ -139,6 +147,8 @@ func (t *Tracker) Run(ctx context.Context) {
 		}
 	})
 	defer t.keys.due.Stop()
+	t.recorder.Tracked(t.name, t.database, false)
+	t.invalidated = t.recorder.Invalidated(t.name)
 	var rest pause
 	var lastEnd string
 	for t.conn.WaitUp(ctx) == nil {
@@ -148,7 +158,7 @@ func (t *Tracker) Run(ctx context.Context) {
 			return
 		}
 		end := failure.Classify(err)
-		t.recorder.Ended(string(end.Reason))
+		t.recorder.Ended(t.name, string(end.Reason))
 		if opened || end.Message != lastEnd {
 			t.log.Info("Not tracking keys", "cause", err.Error())
 			lastEnd = end.Message
@@ -167,7 +177,7 @@ func (t *Tracker) session(ctx context.Context) (opened bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	t.recorder.Tracked(true)
+	t.recorder.Tracked(t.name, t.database, true)
 	t.log.Info("Tracking keys")
 	for conn != nil {
 		t.keys.begin()
@@ -177,7 +187,7 @@ func (t *Tracker) session(ctx context.Context) (opened bool, err error) {
 	t.proven.Store(false)
 	t.proofs.Add(1)
 	t.proof.Set()
-	t.recorder.Tracked(false)
+	t.recorder.Tracked(t.name, t.database, false)
 	return true, err
 }
 

@@ -55,7 +55,10 @@ func startWith(t *testing.T, namespace string, through func(enqueue.Wakes) deliv
 	wakes := make(enqueue.Wakes)
 	pool := connection.NewPool(connection.Options{})
 	directory := topology.New(pool, logr.Discard())
-	watcher := keyspace.New(keyspace.Options{Pool: pool, Directory: directory, Deliver: through(wakes), Tracking: restless()})
+	collectors := metrics.New(prometheus.NewRegistry())
+	watcher := keyspace.New(keyspace.Options{
+		Pool: pool, Directory: directory, Deliver: through(wakes), Tracking: restless(), Recorder: collectors,
+	})
 	reconciler := &controller.Reconciler{
 		Cache:    cached,
 		Client:   mgr.GetClient(),
@@ -65,7 +68,7 @@ func startWith(t *testing.T, namespace string, through func(enqueue.Wakes) deliv
 		Watcher:  watcher,
 		Gate:     jobcontrol.NewGate(mgr.GetClient(), mgr.GetAPIReader(), &cached.Stores, namespaces),
 		Recorder: mgr.GetEventRecorder("race"),
-		Metrics:  metrics.New(prometheus.NewRegistry()),
+		Metrics:  collectors,
 		Wakes:    wakes,
 		Statuses: &report.StatusWriter{Client: mgr.GetClient()},
 		Leads:    func() bool { return true },

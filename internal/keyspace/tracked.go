@@ -128,6 +128,7 @@ func (w *Watcher) track(id ID, next, old *watch) {
 		return
 	}
 	next.on, next.settled = true, false
+	idle := w.coalescer.Idle(id)
 	for spot := range next.spots() {
 		to := w.trackerOf(spot)
 		if to == nil {
@@ -135,7 +136,7 @@ func (w *Watcher) track(id ID, next, old *watch) {
 		}
 		to.users++
 		if key := spot.key.trackingKey(spot.importing); !old.tracks(spot.server, key) {
-			to.Add(key, id)
+			to.Add(key, id, idle)
 		}
 	}
 }

@@ -136,6 +136,14 @@ func (c *Coalescer[T]) SetIdle(id T, idle bool) {
 	}
 }
 
+// Idle reports what SetIdle said last.
+func (c *Coalescer[T]) Idle(id T) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[id]
+	return ok && e.idle
+}
+
 func (e *entry) interval(cause Cause) time.Duration {
 	switch {
 	case cause == Shrink:

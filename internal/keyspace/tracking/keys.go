@@ -83,8 +83,9 @@ func newKeySet(mark func(id ID, cause coalesce.Cause), budgets *coalesce.Budgets
 	}
 }
 
-// add makes id watch the key. It reports whether the key is armed already, so that nothing else wakes the id.
-func (s *keySet) add(key Key, id ID) (already bool) {
+// add makes id, which may be idle, watch the key. It reports whether the key is armed already, so that nothing else wakes
+// the id.
+func (s *keySet) add(key Key, id ID, idle bool) (already bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, ok := s.keys[key]
@@ -99,7 +100,7 @@ func (s *keySet) add(key Key, id ID) (already bool) {
 	if _, watches := e.ids[id]; !watches {
 		s.namespaces[id.Namespace]++
 	}
-	e.ids[id] = false
+	e.ids[id] = idle
 	s.pace(key, e)
 	return e.state == armed
 }

@@ -20,7 +20,7 @@ func TestEachRefusedKeyHasItsOwnRetry(t *testing.T) {
 		g := NewWithT(t)
 		s := newKeySet(func(ID, coalesce.Cause) { /* not looked at */ }, budgets())
 		for _, name := range []string{"soon", "late"} {
-			s.add(listOf(name), ID{Name: name})
+			s.add(listOf(name), ID{Name: name}, false)
 		}
 		s.begin()
 		g.Expect(s.take(10)).To(ConsistOf(listOf("soon"), listOf("late")))

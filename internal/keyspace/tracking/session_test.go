@@ -115,7 +115,7 @@ func trackTimed(t *testing.T, dial dialer, timing Timing, keys ...string) *harne
 		Recorder: h, Timing: timing, Log: logr.Discard(),
 	})
 	for _, key := range keys {
-		h.Add(listOf(key), ID{Name: key})
+		h.Add(listOf(key), ID{Name: key}, false)
 	}
 	var running sync.WaitGroup
 	running.Go(func() { _ = pool.Start(t.Context()) })

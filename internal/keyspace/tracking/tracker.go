@@ -106,9 +106,10 @@ func New(options Options) *Tracker {
 	}
 }
 
-// Add makes id watch the key. It is marked as soon as the key is armed, and whenever it may have changed after that.
-func (t *Tracker) Add(key Key, id ID) {
-	if t.keys.add(key, id) {
+// Add makes id watch the key. It is marked as soon as the key is armed, and whenever it may have changed after that. idle
+// is as in [Tracker.SetIdle].
+func (t *Tracker) Add(key Key, id ID, idle bool) {
+	if t.keys.add(key, id, idle) {
 		t.keys.mark(id, coalesce.Confirmed)
 	}
 }

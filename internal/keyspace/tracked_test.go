@@ -4,6 +4,7 @@
 package keyspace
 
 import (
+	"context"
 	"maps"
 	"strconv"
 	"strings"
@@ -248,16 +249,16 @@ func TestManyReconnectsLeaveABoundedNumberOfItems(t *testing.T) {
 	t.Parallel()
 	h, server := newTracked(t, func(w *Watcher) {
 		timing := shortened()
-		timing.ShortSession, timing.FirstRest, timing.LongestRest = time.Hour, time.Hour, time.Hour
+		timing.ShortSession, timing.LongestRest = time.Hour, time.Hour
 		w.options.Tracking = timing
 	})
-	const many, sessions = 20, 3 // After three short ones comes the first rest.
+	const many, sessions = 20, 5 // The waits between them are 0.25 s and then up to 0.5 s, 1 s and 2 s.
 	h.trackMany(many)
-	for session := range int32(sessions) {
-		h.Eventually(h.recorded.trackings.Load).WithTimeout(timeout).Should(Equal(session + 1))
-		h.Expect(server.KillTracking(t.Context())).To(Equal(1))
-	}
-	h.Consistently(h.recorded.trackings.Load).WithTimeout(2 * time.Second).Should(BeEquivalentTo(sessions))
+	began := time.Now()
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+	defer stop()
+	killConnections(ctx, t, server)
+	h.Expect(h.recorded.trackings.Load()).To(BeNumerically("<=", sessions), "after %s", time.Since(began))
 	h.Expect(trackedItems(t, server)).To(And(BeNumerically(">=", many), BeNumerically("<=", many*sessions)))
 }
 
@@ -265,7 +266,7 @@ func TestManyReconnectsLeaveABoundedNumberOfItems(t *testing.T) {
 func shortened() tracking.Timing {
 	timing := tracking.DefaultTiming()
 	timing.ForbiddenRetry, timing.RefusedRetry = 20*time.Millisecond, 20*time.Millisecond
-	timing.FirstRest, timing.LongestRest = 100*time.Millisecond, time.Second
+	timing.LongestRest = time.Second
 	timing.AnswerWithin = timeout
 	return timing
 }

@@ -15,7 +15,7 @@
 //
 // # The files
 //
-//	tracker.go   one per database: runs one session after the other, and rests between short ones
+//	tracker.go   one per database: runs one session after the other, and waits longer between short ones
 //	session.go   one connection: reads and PINGs, their replies, and what the server tells
 //	keys.go      the keys, who watches them, and the state of each
 //

@@ -405,30 +405,19 @@ func TestIdleKeysAreReadOnceASecond(t *testing.T) {
 	})
 }
 
-func TestPauseGrowsAfterShortSessions(t *testing.T) {
+// Connections that end early come less and less often.
+func TestTheWaitGrowsAfterShortSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		timing := DefaultTiming()
-		var p pause
-		var waits []time.Duration
-		for range 8 {
-			p.begin()
-			waits = append(waits, p.after(true, errGone, timing))
-		}
-		g.Expect(waits[:2]).To(HaveEach(BeNumerically("<", time.Second)))
-		g.Expect(waits[2:]).To(Equal([]time.Duration{
-			time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 10 * time.Minute, 10 * time.Minute,
-		}))
-		p.begin()
-		time.Sleep(timing.ShortSession)
-		g.Expect(p.after(true, errGone, timing)).To(BeNumerically("<", time.Second), "a long session starts the delays again")
-		g.Expect(p.after(false, connection.ErrNotTracking, timing)).To(Equal(time.Minute))
+		var sessions atomic.Int32
+		h := trackTimed(t, scripted(func(string) string {
+			sessions.Add(1)
+			return redistest.HangUp
+		}), DefaultTiming(), "a")
+		time.Sleep(time.Hour)
+		h.Expect(sessions.Load()).To(And(BeNumerically(">=", 14), BeNumerically("<=", 26)), "up to ten minutes apart")
 	})
 }
-
-// errGone is why a session may end.
-var errGone = errUnanswered
 
 // stream is a server that greets a tracker, answers its reads with 0, and also sends what flood returns again and
 // again, until the connection ends.

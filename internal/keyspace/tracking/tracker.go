@@ -27,14 +27,11 @@ type Timing struct {
 	// read or that has another type. RefusedRetry is the wait before a read that was rejected for another reason is
 	// repeated.
 	ForbiddenRetry, RefusedRetry time.Duration
-	// ShortSession is the length below which a session is short. FirstRest is the wait after three of them in a row. It
-	// doubles after each further one, up to LongestRest.
-	ShortSession, FirstRest, LongestRest time.Duration
+	// The wait between two sessions doubles after each one that is shorter than ShortSession, up to LongestRest. A session
+	// that has ended leaves its ID in the memory of the server, under each key that it has read and that has not changed
+	// since.
+	ShortSession, LongestRest time.Duration
 }
-
-// restAfter is how many short sessions in a row are followed by a rest. A session that has ended leaves its ID in the
-// memory of the server, under each key that it has read and that has not changed since.
-const restAfter = 3
 
 // DefaultTiming returns the intervals of the operator. PingAfter is below the setting timeout of Redis, after which it
 // closes a connection that sends nothing, unless that is shorter than three seconds.
@@ -45,7 +42,6 @@ func DefaultTiming() Timing {
 		ForbiddenRetry: failure.RejectedRetry,
 		RefusedRetry:   time.Second,
 		ShortSession:   time.Minute,
-		FirstRest:      time.Minute,
 		LongestRest:    10 * time.Minute,
 	}
 }
@@ -150,10 +146,11 @@ func (t *Tracker) Run(ctx context.Context) {
 	defer t.keys.due.Stop()
 	t.recorder.Tracked(t.name, t.database, false)
 	t.invalidated = t.recorder.Invalidated(t.name)
-	var rest pause
+	backoff := connection.Backoff{Longest: t.timing.LongestRest}
 	var lastEnd string
 	for t.conn.WaitUp(ctx) == nil {
-		rest.begin()
+		backoff.Begin()
+		began := time.Now()
 		opened, err := t.session(ctx)
 		if ctx.Err() != nil {
 			return
@@ -164,9 +161,16 @@ func (t *Tracker) Run(ctx context.Context) {
 			t.log.Info("Not tracking keys", "cause", err.Error())
 			lastEnd = end.Message
 		}
+		if time.Since(began) >= t.timing.ShortSession {
+			backoff.Reset()
+		}
+		delay := backoff.Delay()
+		if errors.Is(err, connection.ErrNotTracking) {
+			delay = t.timing.ForbiddenRetry
+		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(rest.after(opened, err, t.timing)):
+		case <-time.After(delay):
 		}
 	}
 }
@@ -198,35 +202,4 @@ func (t *Tracker) prove() {
 		t.proofs.Add(1)
 		t.proof.Set()
 	}
-}
-
-// pause computes the time between two sessions. The zero value is ready.
-type pause struct {
-	backoff connection.Backoff
-	begun   time.Time
-	short   int // short sessions in a row
-}
-
-// begin records that a session, or an attempt, begins.
-func (p *pause) begin() {
-	p.backoff.Begin()
-	p.begun = time.Now()
-}
-
-// after returns how long to wait after an attempt that ended with err. opened says whether a session began.
-func (p *pause) after(opened bool, err error, timing Timing) time.Duration {
-	if errors.Is(err, connection.ErrNotTracking) {
-		return timing.ForbiddenRetry
-	}
-	if time.Since(p.begun) >= timing.ShortSession {
-		p.backoff.Reset()
-		p.short = 0
-	}
-	if opened {
-		p.short++
-	}
-	if p.short < restAfter {
-		return p.backoff.Delay()
-	}
-	return min(timing.FirstRest<<min(p.short-restAfter, 10), timing.LongestRest)
 }

@@ -5,7 +5,6 @@ package connection
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -13,31 +12,28 @@ import (
 
 func TestBackoffGrowsToItsLimit(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		var backoff Backoff
-		for _, milliseconds := range []int{100, 200, 400, 800, 1600, 3200, 6400, 10000, 10000, 10000, 10000} {
-			longest := time.Duration(milliseconds) * time.Millisecond
-			for range 100 {
-				g.Expect(backoff.Delay()).To(And(BeNumerically(">=", longest/2), BeNumerically("<=", longest)))
+	for longest, delays := range map[time.Duration][]int{
+		0:           {250, 250, 500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000},
+		time.Minute: {250, 250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000},
+	} {
+		t.Run(longest.String(), func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			backoff := Backoff{Longest: longest}
+			for _, milliseconds := range delays {
+				most := time.Duration(milliseconds) * time.Millisecond
+				for range 100 {
+					g.Expect(backoff.Delay()).To(And(
+						BeNumerically(">=", max(most/2, firstDelay)), BeNumerically("<=", most)))
+				}
+				backoff.Begin()
 			}
-			backoff.Begin()
-			time.Sleep(time.Second)
-		}
-		backoff.Reset()
-		g.Expect(backoff.Delay()).To(BeNumerically("<=", 100*time.Millisecond))
-	})
-}
-
-func TestBackoffKeepsAttemptsApart(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		var backoff Backoff
-		backoff.Begin()
-		backoff.Reset()
-		g.Expect(backoff.Delay()).To(Equal(250 * time.Millisecond))
-		time.Sleep(100 * time.Millisecond)
-		g.Expect(backoff.Delay()).To(Equal(150 * time.Millisecond))
-	})
+			for range 1000 {
+				backoff.Begin()
+			}
+			g.Expect(backoff.Delay()).To(BeNumerically("<=", delays[len(delays)-1]*int(time.Millisecond)))
+			backoff.Reset()
+			g.Expect(backoff.Delay()).To(Equal(firstDelay))
+		})
+	}
 }

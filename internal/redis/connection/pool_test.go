@@ -103,7 +103,7 @@ func TestAnEndpointThatIsDownIsDialedByOneOnly(t *testing.T) {
 		g.Expect(len(dials)).To(And(BeNumerically(">=", 10), BeNumerically("<=", 15)))
 		for i := 1; i < len(dials); i++ {
 			g.Expect(dials[i].Sub(dials[i-1])).To(And(
-				BeNumerically(">=", leastSpacing), BeNumerically("<=", longestDelay+time.Millisecond)))
+				BeNumerically(">=", firstDelay), BeNumerically("<=", longestDelay+time.Millisecond)))
 		}
 	})
 }

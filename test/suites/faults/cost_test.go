@@ -67,14 +67,13 @@ func TestClientsOfTheirOwnDialForThemselves(t *testing.T) {
 	NewWithT(t).Expect(dead.Dials()).To(BeNumerically(">", mostDials(time.Since(begun))))
 }
 
-// mostDials is how many attempts the backoff allows within a time: they begin
-// 250 ms apart at least, and the waits double from 100 ms to 10 s, of which chance
-// takes away half at most.
+// mostDials is how many attempts the backoff allows within a time: the waits double
+// from 250 ms to 10 s. Chance takes away half of them at most, and leaves 250 ms.
 func mostDials(within time.Duration) int {
-	const leastSpacing, longestWait = 250 * time.Millisecond, 10 * time.Second
+	const leastWait, longestWait = 250 * time.Millisecond, 10 * time.Second
 	dials := 1
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, longestWait) {
-		within -= max(wait/2, leastSpacing)
+	for wait := leastWait; ; wait = min(2*wait, longestWait) {
+		within -= max(wait/2, leastWait)
 		if within < 0 {
 			return dials
 		}

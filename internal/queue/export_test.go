@@ -16,6 +16,5 @@ func (r *Reader) SetClock(now time.Time) { r.now = func() time.Time { return now
 
 // TimeToCount sets how many milliseconds per second a reader may count entries at a server.
 func (r *Reader) TimeToCount(at auth.Endpoint, perSecond int) {
-	r.budgets.of(auth.Endpoint{}) // This makes the map.
-	r.budgets.limiters[at] = rate.NewLimiter(rate.Limit(perSecond), perSecond)
+	memoryOf(r.pool.Conn(at, 0)).counting = rate.NewLimiter(rate.Limit(perSecond), perSecond)
 }

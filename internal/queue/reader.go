@@ -26,12 +26,6 @@ type Reader struct {
 	directory Directory
 	// lengths reads the lengths of lists.
 	lengths lengths
-	// refusals remembers the endpoints that reject transactions.
-	refusals refusals
-	// pendingHidden remembers the endpoints that do not list pending entries.
-	pendingHidden refusals
-	// budgets limits the time for counting entries, for each endpoint.
-	budgets budgets
 	// now is the clock that scores are compared with.
 	now func() time.Time
 }
@@ -69,7 +63,7 @@ func (r *Reader) observeAt(ctx context.Context, server auth.Endpoint, source Sou
 	}
 	var found []reading
 	err := conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
-		found, err = r.readAll(ctx, client, server, source.Queues)
+		found, err = r.readAll(ctx, client, conn, source.Queues)
 		return err
 	})
 	if err != nil {
@@ -86,16 +80,16 @@ func (r *Reader) observeAt(ctx context.Context, server auth.Endpoint, source Sou
 
 // settle returns the count of a queue, after it has counted the entries that are still to be counted.
 func (r *Reader) settle(ctx context.Context, of entries, is reading, limit int64) (Count, error) {
-	server, began := of.conn.Endpoint(), time.Now()
-	if is.delivered.inDoubt() && r.pendingHidden.has(server) {
+	server, began := memoryOf(of.conn), time.Now()
+	if is.delivered.inDoubt() && server.pending.holds() {
 		is.delivered = delivered{}
 	}
 	if is.backlog.most == 0 && !is.delivered.inDoubt() {
 		return is.Count, nil
 	}
-	spent := min(countTimeout, r.budgets.left(server))
-	err := r.count(ctx, &of, &is, limit, began.Add(spent))
-	r.budgets.spend(server, time.Since(began))
+	spent := min(countTimeout, server.left())
+	err := count(ctx, server, &of, &is, limit, began.Add(spent))
+	server.spend(time.Since(began))
 	if err != nil {
 		return Count{}, fmt.Errorf("counting entries: %w", &KeyError{Key: of.key, Err: err})
 	}
@@ -104,7 +98,7 @@ func (r *Reader) settle(ctx context.Context, of entries, is reading, limit int64
 
 // count counts the backlog of a reading, and then the pending entries. If the server does not tell which entries are
 // pending, or the first entry is too large for a reply, all of them count.
-func (r *Reader) count(ctx context.Context, of *entries, is *reading, limit int64, until time.Time) (err error) {
+func count(ctx context.Context, server *memory, of *entries, is *reading, limit int64, until time.Time) (err error) {
 	if is.delivered.inDoubt() {
 		of.along = is.delivered.commands(of.key)
 	}
@@ -119,7 +113,7 @@ func (r *Reader) count(ctx context.Context, of *entries, is *reading, limit int6
 	err = of.settlePending(ctx, is, limit, until)
 	switch {
 	case errors.Is(err, errPendingHidden):
-		r.pendingHidden.add(of.conn.Endpoint())
+		server.pending.note()
 		return nil
 	case errors.Is(err, errGroupGone), errors.Is(err, resp.ErrTooLarge):
 		return nil
@@ -149,9 +143,9 @@ func (r *Reader) length(ctx context.Context, conn *connection.Conn, list Queue) 
 }
 
 // readAll reads all queues, in a transaction if the server allows it.
-func (r *Reader) readAll(ctx context.Context, client redis.Cmdable, server auth.Endpoint, queues []Queue) ([]reading, error) {
+func (r *Reader) readAll(ctx context.Context, client redis.Cmdable, conn *connection.Conn, queues []Queue) ([]reading, error) {
 	asked := newInquiry(queues, r.now())
-	if len(asked.commands) < 2 || r.refusals.has(server) {
+	if len(asked.commands) < 2 || memoryOf(conn).transactions.holds() {
 		return asked.withoutTransaction(ctx, client)
 	}
 	replies, refusal, err := transaction(ctx, client, asked.commands)
@@ -165,7 +159,7 @@ func (r *Reader) readAll(ctx context.Context, client redis.Cmdable, server auth.
 	// command it was. A server that is only busy will take the next transaction.
 	found, err := asked.withoutTransaction(ctx, client)
 	if err == nil && failure.IsUnsupported(refusal) {
-		r.refusals.add(server)
+		memoryOf(conn).transactions.note()
 	}
 	return found, err
 }

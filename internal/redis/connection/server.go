@@ -36,6 +36,7 @@ type server struct {
 	pin pin
 	// identity is what the server last said that it is.
 	identity atomic.Pointer[identity]
+	memory   memory
 	// lookingUp is true while the host name is being looked up, and lookedUpInVain if the last look-up had no answer.
 	lookingUp, lookedUpInVain atomic.Bool
 	usage

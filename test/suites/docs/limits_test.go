@@ -55,7 +55,7 @@ var notLimits = map[string]string{
 	"queue.jobsPerMillisecond":                                            "a unit of scores",
 	"queue.lastSecond":                                                    "the end of the calendar",
 	"queue.left: time.Millisecond":                                        "the unit of the budget",
-	"queue.of: time.Second":                                               "the unit of the budget",
+	"queue.newMemory: time.Second":                                        "the unit of the budget",
 	"queue.least":                                                         "the elements of a reply",
 	"queue.pair":                                                          "a member and its score",
 	"leadership.ShortestLease: time.Second":                               "the unit of a Lease",

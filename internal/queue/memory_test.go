@@ -1,0 +1,62 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+)
+
+func TestRefusalsAreForgottenAfterAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var remembered refusal
+		g.Expect(remembered.holds()).To(BeFalse())
+		remembered.note()
+		time.Sleep(refusalMemory - time.Nanosecond)
+		g.Expect(remembered.holds()).To(BeTrue())
+		time.Sleep(time.Nanosecond)
+		g.Expect(remembered.holds()).To(BeFalse())
+	})
+}
+
+func TestEachServerHasItsMemory(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	pool := connection.NewPool(connection.Options{})
+	at := func(address string, database int) *memory {
+		return memoryOf(pool.Conn(auth.Endpoint{Address: address}, database))
+	}
+	at("first:6379", 0).transactions.note()
+	g.Expect(at("first:6379", 1).transactions.holds()).To(BeTrue(), "a database of the same server")
+	g.Expect(at("first:6379", 0).pending.holds()).To(BeFalse())
+	g.Expect(at("second:6379", 0).transactions.holds()).To(BeFalse())
+}
+
+func TestCountingTakesATenthOfTheTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		m := newMemory().(*memory)
+		g.Expect(m.left()).To(Equal(countingBurst))
+		m.spend(200 * time.Millisecond)
+		g.Expect(m.left()).To(Equal(300 * time.Millisecond))
+		m.spend(time.Hour)
+		g.Expect(m.left()).To(BeZero())
+
+		time.Sleep(2 * time.Second)
+		g.Expect(m.left()).To(BeZero(), "the time that was overspent is paid back first")
+		time.Sleep(time.Second)
+		g.Expect(m.left()).To(BeNumerically("~", 100*time.Millisecond, 5*time.Millisecond))
+		time.Sleep(time.Minute)
+		g.Expect(m.left()).To(Equal(countingBurst))
+	})
+}

@@ -215,6 +215,6 @@ func (r *Reader) observeImporting(ctx context.Context, from auth.Endpoint, sourc
 	if err != nil {
 		return nil, fmt.Errorf("reading a queue whose slot is being moved: %w", err)
 	}
-	is, err := r.settle(ctx, entries{conn: conn, key: source.Queues[0].Key, asking: true}, found[0], source.CountLimit)
+	is, err := settle(ctx, entries{conn: conn, key: source.Queues[0].Key, asking: true}, found[0], source.CountLimit)
 	return []Count{is}, err
 }

@@ -71,7 +71,7 @@ func (r *Reader) observeAt(ctx context.Context, server auth.Endpoint, source Sou
 	}
 	counts := make([]Count, len(found))
 	for i, is := range found {
-		if counts[i], err = r.settle(ctx, entries{conn: conn, key: source.Queues[i].Key}, is, source.CountLimit); err != nil {
+		if counts[i], err = settle(ctx, entries{conn: conn, key: source.Queues[i].Key}, is, source.CountLimit); err != nil {
 			return nil, err
 		}
 	}
@@ -79,7 +79,7 @@ func (r *Reader) observeAt(ctx context.Context, server auth.Endpoint, source Sou
 }
 
 // settle returns the count of a queue, after it has counted the entries that are still to be counted.
-func (r *Reader) settle(ctx context.Context, of entries, is reading, limit int64) (Count, error) {
+func settle(ctx context.Context, of entries, is reading, limit int64) (Count, error) {
 	server, began := memoryOf(of.conn), time.Now()
 	if is.delivered.inDoubt() && server.pending.holds() {
 		is.delivered = delivered{}

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
-	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
@@ -35,8 +35,8 @@ func (r *receiver) allow() {
 	set := r.supervisor.set
 	set.mu.Lock()
 	defer set.mu.Unlock()
-	set.budgets = newBudgets()
-	set.channels[r.push.Channel].taken = coalesce.Bucket{}
+	set.budgets = &budget.Namespaces{}
+	set.channels[r.push.Channel].taken = budget.NewKey()
 }
 
 // Most notifications of a queue that grows fast change nothing: a wake is pending.
@@ -53,7 +53,7 @@ func BenchmarkNotification(b *testing.B) {
 	r := newReceiver()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if i%keyBurst == 0 {
+		if i%budget.KeyBurst == 0 {
 			r.allow()
 		}
 		if err := r.answer(r.push); err != nil {
@@ -72,7 +72,7 @@ func BenchmarkNotificationToWake(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if i%keyBurst == 0 {
+		if i%budget.KeyBurst == 0 {
 			r.allow()
 		}
 		wakes.Remove(id)

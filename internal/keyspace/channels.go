@@ -4,11 +4,13 @@
 package keyspace
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
+	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
@@ -24,46 +26,44 @@ const (
 	denied                      // rejected; not retried before retryAt
 )
 
-// The most notifications that are taken: of one key, so that a saturated queue costs little, and of all keys of a
-// namespace on all its servers together. A notification counts once for the key, and once for each id that it may wake.
-const (
-	keyRate, keyBurst             = 1_000, 5_000
-	namespaceRate, namespaceBurst = 5_000, 20_000
-)
+// crowding says whether a channel has had too many events.
+type crowding int
 
-// newBudgets returns what each namespace may take.
-func newBudgets() *coalesce.Budgets {
-	return coalesce.NewBudgets(coalesce.Allowance{Rate: namespaceRate, Burst: namespaceBurst})
-}
+const (
+	calm    crowding = iota
+	trying           // subscribed to again. Its events must be few for a while before they count as announced again.
+	crowded          // not subscribed to
+)
 
 // channelSet has the channels of one server, who watches them, and what must be sent so that these channels are
 // subscribed to. It is safe for concurrent use.
 type channelSet struct {
 	mark    func(id ID, cause coalesce.Cause)
-	budgets *coalesce.Budgets
-	// restFor is how long a key that had too many events is not subscribed to. After that, it must have few of them for
-	// the same time until notifications count as verified again.
+	budgets *budget.Namespaces
+	// restFor is how long a channel that had too many events is not subscribed to at most. After that, it must have few of
+	// them for so long until notifications count as verified again.
 	restFor time.Duration
 
 	mu       sync.Mutex
 	channels map[string]*channel
 	// version grows with each change that may change a verdict.
 	version uint64
-	// namespaces has how many shares each namespace has in the channels.
-	namespaces map[string]int
+	// strays counts the messages that nobody asked for.
+	strays *rate.Limiter
+	// resting is true while a timer runs that ends the rest of the crowded channels.
+	resting bool
 	// wanted are the channels to subscribe to, and unwanted those to unsubscribe from.
 	wanted, unwanted map[string]struct{}
-	// later are the channels that are denied, or that rest. The first of them is due again at retryAt.
-	later   map[string]struct{}
-	retryAt time.Time
+	// refusals are the channels that are denied. The first of them is due again at retryAt.
+	refusals map[string]struct{}
+	retryAt  time.Time
 	// changed is set while there may be something to send.
 	changed coalesce.Signal
 }
 
 // channel is a channel that is watched, or whose UNSUBSCRIBE is not confirmed yet.
 type channel struct {
-	shares []*share // one for each namespace
-	last   string   // the namespace whose share was removed last
+	ids    []ID // usually one
 	status status
 	// since is when the subscription last began or ended, or when the channel was added.
 	since     time.Time
@@ -73,32 +73,24 @@ type channel struct {
 	// heardAt and shrunkAt are the times of the last growth event and the last shrink event.
 	heardAt, shrunkAt time.Time
 	// taken counts the events.
-	taken coalesce.Bucket
-}
-
-// share has the ids of one namespace that watch a channel.
-type share struct {
-	namespace string
-	ids       []ID // usually one
-	// resting means that the ids are not marked, because the events were too many. floodedAt is when that began last.
-	resting   bool
-	floodedAt time.Time
+	taken    *rate.Limiter
+	crowding crowding
 }
 
 // newChannelSet returns an empty set. It calls mark for all ids that watch a channel when its subscription begins or
 // ends, and in [channelSet.event] and [channelSet.wakeAll]. mark is called with the lock held: it must not block and
 // must not use the set.
-func newChannelSet(mark func(id ID, cause coalesce.Cause), budgets *coalesce.Budgets) *channelSet {
+func newChannelSet(mark func(id ID, cause coalesce.Cause), budgets *budget.Namespaces) *channelSet {
 	return &channelSet{
-		mark:       mark,
-		budgets:    budgets,
-		restFor:    defaultTiming().restFor,
-		channels:   map[string]*channel{},
-		namespaces: map[string]int{},
-		wanted:     map[string]struct{}{},
-		unwanted:   map[string]struct{}{},
-		later:      map[string]struct{}{},
-		changed:    coalesce.NewSignal(),
+		mark:     mark,
+		budgets:  budgets,
+		restFor:  defaultTiming().restFor,
+		channels: map[string]*channel{},
+		strays:   budget.NewStrays(),
+		wanted:   map[string]struct{}{},
+		unwanted: map[string]struct{}{},
+		refusals: map[string]struct{}{},
+		changed:  coalesce.NewSignal(),
 	}
 }
 
@@ -109,54 +101,24 @@ func (x *channelSet) add(name string, id ID) bool {
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
 	if !ok {
-		c = &channel{since: time.Now()}
+		c = &channel{since: time.Now(), taken: budget.NewKey()}
 		x.channels[name] = c
 	}
-	of := c.share(id.Namespace)
-	if of == nil {
-		of = &share{namespace: id.Namespace}
-		c.shares = append(c.shares, of)
-		x.namespaces[id.Namespace]++
-	}
-	if !slices.Contains(of.ids, id) {
-		of.ids = append(of.ids, id)
+	if !slices.Contains(c.ids, id) {
+		c.ids = append(c.ids, id)
 	}
 	x.settle(name, c)
-	return c.status == present && !of.resting
-}
-
-// share returns the share of a namespace, or nil.
-func (c *channel) share(namespace string) *share {
-	for _, each := range c.shares {
-		if each.namespace == namespace {
-			return each
-		}
-	}
-	return nil
+	return c.status == present && c.needed()
 }
 
 // remove ends the watching that [channelSet.add] began.
 func (x *channelSet) remove(name string, id ID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	c, ok := x.channels[name]
-	if !ok {
-		return
+	if c, ok := x.channels[name]; ok {
+		c.ids = slices.DeleteFunc(c.ids, func(other ID) bool { return other == id })
+		x.settle(name, c)
 	}
-	of := c.share(id.Namespace)
-	if of == nil {
-		return
-	}
-	of.ids = slices.DeleteFunc(of.ids, func(other ID) bool { return other == id })
-	if len(of.ids) == 0 {
-		c.shares = slices.DeleteFunc(c.shares, func(each *share) bool { return each == of })
-		c.last = id.Namespace
-		x.namespaces[id.Namespace]--
-		if x.namespaces[id.Namespace] == 0 {
-			delete(x.namespaces, id.Namespace)
-		}
-	}
-	x.settle(name, c)
 }
 
 // settle decides what must be sent so that a channel is subscribed to while somebody needs its events. While a reply is
@@ -165,9 +127,9 @@ func (x *channelSet) settle(name string, c *channel) {
 	delete(x.wanted, name)
 	delete(x.unwanted, name)
 	switch {
-	case len(c.shares) == 0 && (c.status == absent || c.status == denied):
+	case len(c.ids) == 0 && (c.status == absent || c.status == denied):
 		delete(x.channels, name)
-		delete(x.later, name)
+		delete(x.refusals, name)
 	case c.status == absent && c.needed():
 		x.wanted[name] = struct{}{}
 		x.changed.Set()
@@ -177,21 +139,20 @@ func (x *channelSet) settle(name string, c *channel) {
 	}
 }
 
-// needed reports whether somebody who watches the channel does not rest.
-func (c *channel) needed() bool {
-	return slices.ContainsFunc(c.shares, func(each *share) bool { return !each.resting })
-}
+// needed reports whether the channel should be subscribed to.
+func (c *channel) needed() bool { return len(c.ids) > 0 && c.crowding != crowded }
 
-// event marks all ids that watch the channel, and records when a growth or shrink event came. If the events are too
-// many, those who watch the channel begin to rest: their keys must be watched in another way. flooded means that the
-// server sends events that nobody asked for, and that no namespace that uses it can take more of them.
-func (x *channelSet) event(name string, cause coalesce.Cause) (rests, flooded bool) {
+// event marks all ids that watch the channel, and records when a growth or shrink event came. If the key, or a namespace
+// that watches it, has too many events, the channel is unsubscribed from for everybody, and its key must be watched in
+// another way. flooded means that the server sends too many messages that nobody asked for; then this applies to all its
+// channels, and the session must end.
+func (x *channelSet) event(name string, cause coalesce.Cause) (flooded bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	now := time.Now()
 	c, ok := x.channels[name]
 	if !ok || !c.needed() {
-		return false, x.unasked(c, now)
+		return x.stray(now)
 	}
 	switch cause {
 	case coalesce.Growth:
@@ -199,114 +160,88 @@ func (x *channelSet) event(name string, cause coalesce.Cause) (rests, flooded bo
 	case coalesce.Shrink:
 		c.shrunkAt = now
 	}
-	crowded := c.taken.Spend(1, coalesce.Allowance{Rate: keyRate, Burst: keyBurst}, now) < 0
-	for _, each := range c.shares {
-		if each.resting {
-			continue
-		}
-		if left := x.budgets.Spend(each.namespace, len(each.ids), now); crowded || left < 0 {
-			x.rest(name, each, now)
-			rests = true
-		}
+	tooMany := !c.taken.AllowN(now, 1)
+	for _, id := range c.ids {
+		tooMany = !x.budgets.Spend(id.Namespace, now) || tooMany
 		if cause != coalesce.None {
-			x.markShare(each, cause)
+			x.mark(id, cause)
 		}
 	}
-	if rests {
-		x.settle(name, c)
+	if tooMany {
+		x.crowd(name, c)
 	}
-	return rests, false
+	return false
 }
 
-// unasked takes an event that nobody asked for. It reports whether nobody who uses the server can take more of them.
-func (x *channelSet) unasked(c *channel, now time.Time) (flooded bool) {
-	if !x.budgets.Exhausted(x.payers(c), 1, now) {
+// stray takes a message that nobody asked for.
+func (x *channelSet) stray(now time.Time) (flooded bool) {
+	if x.strays.AllowN(now, 1) {
 		return false
 	}
-	return x.budgets.Exhausted(slices.Collect(maps.Keys(x.namespaces)), 0, now)
+	for name, c := range x.channels {
+		x.crowd(name, c)
+	}
+	return true
 }
 
-// payers returns the namespaces that pay for an event that nobody asked for: those that watch its channel, or did so
-// last, because the server still sends what it has published before UNSUBSCRIBE. If there are none, all who use the
-// server pay.
-func (x *channelSet) payers(c *channel) []string {
-	switch {
-	case c == nil:
-		return slices.Collect(maps.Keys(x.namespaces))
-	case len(c.shares) == 0:
-		return []string{c.last}
+// crowd has a channel unsubscribed from because of too many events.
+func (x *channelSet) crowd(name string, c *channel) {
+	if c.crowding == crowded {
+		return
 	}
-	namespaces := make([]string, len(c.shares))
-	for i, each := range c.shares {
-		namespaces[i] = each.namespace
-	}
-	return namespaces
-}
-
-// rest begins the rest of a share.
-func (x *channelSet) rest(name string, of *share, now time.Time) {
-	of.resting, of.floodedAt = true, now
+	c.crowding = crowded
 	x.version++
-	x.remind(name, now.Add(x.restFor))
+	x.markAll(c, coalesce.Changed)
+	x.settle(name, c)
+	x.rest()
 }
 
-// restAll begins the rest of all shares whose namespace has taken too much.
-func (x *channelSet) restAll() {
+// rest starts the timer that ends the rest of the crowded channels.
+func (x *channelSet) rest() {
+	if !x.resting {
+		x.resting = true
+		time.AfterFunc(x.restFor, x.resume)
+	}
+}
+
+// resume has the crowded channels subscribed to again. Those that were subscribed to again the last time are calm.
+func (x *channelSet) resume() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	now := time.Now()
-	spent := map[string]bool{}
-	for namespace := range x.namespaces {
-		spent[namespace] = x.budgets.Spend(namespace, 0, now) < 0
-	}
+	x.resting = false
+	x.version++
 	for name, c := range x.channels {
-		for _, each := range c.shares {
-			if spent[each.namespace] {
-				x.rest(name, each, now)
-			}
+		switch c.crowding {
+		case crowded:
+			c.crowding = trying
+			x.settle(name, c)
+			x.rest()
+		case trying:
+			c.crowding = calm
+			x.markAll(c, coalesce.Changed)
 		}
-		x.settle(name, c)
 	}
 }
 
-// remind makes [channelSet.retry] look at a channel at a time.
-func (x *channelSet) remind(name string, at time.Time) {
-	if len(x.later) == 0 || at.Before(x.retryAt) {
-		x.retryAt = at
-	}
-	x.later[name] = struct{}{}
-}
-
-// markAll marks all ids that watch a channel and do not rest.
+// markAll marks all ids that watch a channel.
 func (x *channelSet) markAll(c *channel, cause coalesce.Cause) {
-	for _, each := range c.shares {
-		if !each.resting {
-			x.markShare(each, cause)
-		}
-	}
-}
-
-func (x *channelSet) markShare(of *share, cause coalesce.Cause) {
-	for _, id := range of.ids {
+	for _, id := range c.ids {
 		x.mark(id, cause)
 	}
 }
 
-// state returns the state of the subscription to the channel for a namespace.
-func (x *channelSet) state(name, namespace string) verify.Subscription {
+// state returns the state of the subscription to the channel.
+func (x *channelSet) state(name string) verify.Subscription {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
 	if !ok {
 		return verify.Subscription{}
 	}
-	known := verify.Subscription{
+	return verify.Subscription{
 		Present: c.present(), Since: c.since, Forbidden: c.forbidden, HeardAt: c.heardAt, ShrunkAt: c.shrunkAt,
+		Crowded: c.crowding != calm,
 	}
-	if of := c.share(namespace); of != nil && !of.floodedAt.IsZero() {
-		known.CalmAt = of.floodedAt.Add(2 * x.restFor)
-	}
-	return known
 }
 
 // versionNow returns a number that grows when verdicts may change.
@@ -334,7 +269,7 @@ func (x *channelSet) reset() {
 	defer x.mu.Unlock()
 	x.version++
 	for name, c := range x.channels {
-		if c.status == present {
+		if c.present() {
 			x.markAll(c, coalesce.Lost)
 		}
 		if c.status != denied {
@@ -418,64 +353,38 @@ func (x *channelSet) refused(names []string, forbidden bool, retryAt time.Time) 
 	for _, name := range names {
 		c := x.channels[name]
 		c.status, c.forbidden, c.retryAt = denied, forbidden, retryAt
-		x.remind(name, retryAt)
+		x.refusals[name] = struct{}{}
+		x.retryAt = earlier(x.retryAt, retryAt)
 		x.settle(name, c)
 	}
 }
 
-// retry ends the rests that are over, and makes the denied channels wanted again whose time has come. It returns when
-// the next one's time comes; zero means never.
+// retry makes the denied channels wanted again whose time has come. It returns when the next one's time comes; zero means
+// never.
 func (x *channelSet) retry(now time.Time) time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(x.later) == 0 {
-		return time.Time{}
-	}
-	if now.Before(x.retryAt) {
+	if len(x.refusals) > 0 && now.Before(x.retryAt) {
 		return x.retryAt
 	}
-	due := x.later
-	x.later, x.retryAt = map[string]struct{}{}, time.Time{}
-	for name := range due {
+	x.retryAt = time.Time{}
+	for name := range x.refusals {
 		c := x.channels[name]
-		x.resume(name, c, now)
+		if now.Before(c.retryAt) {
+			x.retryAt = earlier(x.retryAt, c.retryAt)
+			continue
+		}
+		delete(x.refusals, name)
+		c.status = absent
 		x.settle(name, c)
 	}
 	return x.retryAt
 }
 
-// resume ends the refusal and the rests of a channel that are over. A subscription that exists for others already
-// begins with a wake, like any other.
-func (x *channelSet) resume(name string, c *channel, now time.Time) {
-	switch {
-	case c.status != denied:
-	case now.Before(c.retryAt):
-		x.remind(name, c.retryAt)
-	default:
-		c.status = absent
+// earlier returns the earlier of two times, of which a zero one does not count.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
 	}
-	for _, each := range c.shares {
-		switch over := each.floodedAt.Add(x.restFor); {
-		case !each.resting:
-		case now.Before(over):
-			x.remind(name, over)
-		default:
-			each.resting = false
-			if c.status == present {
-				x.markShare(each, coalesce.Confirmed)
-			}
-		}
-	}
-}
-
-// needed reports whether there is a channel that somebody needs, or none at all.
-func (x *channelSet) needed() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, c := range x.channels {
-		if c.needed() {
-			return true
-		}
-	}
-	return len(x.channels) == 0
+	return a
 }

@@ -4,7 +4,6 @@
 package keyspace
 
 import (
-	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -13,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
 
+	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
@@ -24,7 +24,7 @@ func TestSetSubscribesOnceForAllWhoWatch(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var marked []string
-	x := newChannelSet(func(id ID, cause coalesce.Cause) { marked = append(marked, id.Name+" "+cause.String()) }, newBudgets())
+	x := newChannelSet(func(id ID, cause coalesce.Cause) { marked = append(marked, id.Name+" "+cause.String()) }, &budget.Namespaces{})
 	g.Expect(x.add("c", named("a"))).To(BeFalse())
 	g.Expect(x.add("c", named("b"))).To(BeFalse())
 	g.Expect(x.takeWanted(10)).To(ConsistOf("c"))
@@ -85,7 +85,7 @@ func TestSetOfAChannelThatIsLeftAndWatchedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			x := newChannelSet(ignore, newBudgets())
+			x := newChannelSet(ignore, &budget.Namespaces{})
 			x.add("c", named("a"))
 			x.takeWanted(1)
 			x.subscribed("c")
@@ -99,7 +99,7 @@ func TestSetOfAChannelThatIsLeftAndWatchedAgain(t *testing.T) {
 func TestSetOfAChannelThatIsLeftWhileSubscribing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	x := newChannelSet(ignore, newBudgets())
+	x := newChannelSet(ignore, &budget.Namespaces{})
 	x.add("confirmed", named("a"))
 	x.add("refused", named("a"))
 	x.takeWanted(2)
@@ -115,7 +115,7 @@ func TestSetRetriesRefusedChannelsLater(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	now := time.Now()
-	x := newChannelSet(func(ID, coalesce.Cause) { t.Error("nothing was subscribed to") }, newBudgets())
+	x := newChannelSet(func(ID, coalesce.Cause) { t.Error("nothing was subscribed to") }, &budget.Namespaces{})
 	x.add("c", named("a"))
 	x.takeWanted(1)
 	x.refused([]string{"c"}, true, now.Add(time.Minute))
@@ -140,7 +140,8 @@ func TestSetReachesWhatIsWatched(t *testing.T) {
 			if cause == coalesce.Lost {
 				lost[id] = true
 			}
-		}, newBudgets())
+		}, &budget.Namespaces{})
+		x.restFor = time.Hour
 		watched := map[string]map[ID]bool{}
 		name := rapid.Map(rapid.IntRange(0, 4), strconv.Itoa)
 		id := rapid.Map(rapid.IntRange(0, 2), func(i int) ID { return named(strconv.Itoa(i)) })
@@ -148,7 +149,7 @@ func TestSetReachesWhatIsWatched(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				c, id := name.Draw(t, "channel"), id.Draw(t, "id")
-				if x.add(c, id) { // It is not true either while the ids of the namespace rest.
+				if x.add(c, id) { // It is not true either while the channel is crowded.
 					g.Expect(server).To(HaveKey(c), "add returned true, so the channel must be subscribed to")
 				}
 				if watched[c] == nil {
@@ -175,10 +176,11 @@ func TestSetReachesWhatIsWatched(t *testing.T) {
 			},
 			"flood": func(t *rapid.T) {
 				c := name.Draw(t, "channel")
-				for range rapid.IntRange(keyBurst, 2*keyBurst).Draw(t, "events") {
+				for range rapid.IntRange(budget.KeyBurst, 2*budget.KeyBurst).Draw(t, "events") {
 					x.event(c, coalesce.Growth)
 				}
 			},
+			"rests end": func(*rapid.T) { x.resume() },
 			"time passes": func(t *rapid.T) {
 				x.retry(time.Now().Add(time.Duration(rapid.IntRange(0, 120).Draw(t, "seconds")) * time.Second))
 			},
@@ -187,15 +189,8 @@ func TestSetReachesWhatIsWatched(t *testing.T) {
 				subscribing = nil
 			},
 			"reset": func(*rapid.T) {
-				rested := map[string]bool{}
-				for c, channel := range x.channels {
-					rested[c] = !channel.needed()
-				}
 				x.reset()
 				for c := range server {
-					if slices.Contains(unsubscribing, c) || rested[c] {
-						continue
-					}
 					for id := range watched[c] {
 						g.Expect(lost).To(HaveKey(id), "the end of a subscription marks its ids")
 					}
@@ -207,7 +202,7 @@ func TestSetReachesWhatIsWatched(t *testing.T) {
 		})
 		confirm(x, server, subscribing, unsubscribing)
 		x.retry(now.Add(time.Hour))
-		x.retry(now.Add(time.Hour))
+		x.resume()
 		for range 2 { // A channel that is unsubscribed in the first round may be wanted in the second.
 			confirm(x, server, nil, x.takeUnwanted(100))
 			confirm(x, server, x.takeWanted(100), nil)
@@ -243,7 +238,7 @@ func TestSetWakesWhereMessagesCome(t *testing.T) {
 		if cause == coalesce.Changed {
 			woken = append(woken, id.Name)
 		}
-	}, newBudgets())
+	}, &budget.Namespaces{})
 	x.add("present", named("a"))
 	x.add("leaving", named("b"))
 	x.takeWanted(2)
@@ -262,7 +257,7 @@ func TestSetWakesWhereMessagesCome(t *testing.T) {
 func TestSetWakesNobodyForAnEventOfNoMeaning(t *testing.T) {
 	t.Parallel()
 	var marked []string
-	x := newChannelSet(func(id ID, cause coalesce.Cause) { marked = append(marked, id.Name+" "+cause.String()) }, newBudgets())
+	x := newChannelSet(func(id ID, cause coalesce.Cause) { marked = append(marked, id.Name+" "+cause.String()) }, &budget.Namespaces{})
 	x.add("jobs", named("mail"))
 	x.subscribed("jobs")
 	for _, cause := range []coalesce.Cause{coalesce.None, coalesce.Growth, coalesce.None} {
@@ -275,36 +270,36 @@ func TestSetTellsSinceWhen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		x := newChannelSet(ignore, newBudgets())
-		g.Expect(x.state("c", "")).To(BeZero(), "nobody watches the channel")
+		x := newChannelSet(ignore, &budget.Namespaces{})
+		g.Expect(x.state("c")).To(BeZero(), "nobody watches the channel")
 		begun := time.Now()
 		after := func(minutes int) time.Time { return begun.Add(time.Duration(minutes) * time.Minute) }
 		x.add("c", named("a"))
-		g.Expect(x.state("c", "")).To(Equal(verify.Subscription{Since: begun}))
+		g.Expect(x.state("c")).To(Equal(verify.Subscription{Since: begun}))
 
 		time.Sleep(time.Minute)
 		x.takeWanted(1)
-		g.Expect(x.state("c", "")).To(Equal(verify.Subscription{Since: begun}), "the subscription is not confirmed")
+		g.Expect(x.state("c")).To(Equal(verify.Subscription{Since: begun}), "the subscription is not confirmed")
 		x.subscribed("c")
-		g.Expect(x.state("c", "")).To(Equal(verify.Subscription{Present: true, Since: after(1)}))
+		g.Expect(x.state("c")).To(Equal(verify.Subscription{Present: true, Since: after(1)}))
 
 		time.Sleep(time.Minute)
 		x.event("c", coalesce.Growth)
 		time.Sleep(time.Minute)
 		x.event("c", coalesce.Shrink)
 		want := verify.Subscription{Present: true, Since: after(1), HeardAt: after(2), ShrunkAt: after(3)}
-		g.Expect(x.state("c", "")).To(Equal(want))
+		g.Expect(x.state("c")).To(Equal(want))
 
 		time.Sleep(time.Minute)
 		x.reset()
 		time.Sleep(time.Minute)
 		x.reset()
 		want.Present, want.Since = false, after(4)
-		g.Expect(x.state("c", "")).To(Equal(want), "a session that confirms nothing changes nothing")
+		g.Expect(x.state("c")).To(Equal(want), "a session that confirms nothing changes nothing")
 
 		x.takeWanted(1)
 		x.refused([]string{"c"}, true, after(9))
 		want.Forbidden = true
-		g.Expect(x.state("c", "")).To(Equal(want))
+		g.Expect(x.state("c")).To(Equal(want))
 	})
 }

@@ -57,9 +57,9 @@
 //
 // # Too many events
 //
-// The events of a key, and all events of a namespace, are limited. Where there are more, the ids of that namespace which
-// watch the channel rest: events do not mark them any longer, the verdict says so, and the key is tracked. While all who
-// watch a channel rest, nobody needs it, so it is unsubscribed from. The end of a rest begins with a wake. See
+// The events of a key, and all events of a namespace, are limited. Where there are more, the channel is crowded: it is
+// unsubscribed from, the verdict says so to all who watch it, and the key is tracked. A timer of the server has its
+// crowded channels subscribed to again, and the next time it ends, those that had few events since are calm. See
 // docs/decisions/0015-tracking-keys.md.
 //
 // # One command at a time
@@ -82,8 +82,7 @@
 //
 // # Locks
 //
-// Locks are taken in this order: the watcher, the Directory or a session, its channels or tracked keys, the coalescer or the
-// evidence. They are held
-// only for map look-ups, never during I/O and not while a wake is delivered. A slow consumer delays nothing else; the
-// wakes of each id merge meanwhile.
+// Locks are taken in this order: the watcher, the Directory or a session, its channels or tracked keys, the coalescer
+// or the evidence. They are held only for map look-ups, never during I/O and not while a wake is delivered. A slow
+// consumer delays nothing else; the wakes of each id merge meanwhile.
 package keyspace

@@ -6,6 +6,7 @@ package keyspace
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
@@ -102,7 +104,7 @@ func TestAFloodIsTakenWithoutRests(t *testing.T) {
 	defer flooding.Wait()
 	defer stop()
 	flooding.Go(func() { flood(ctx, server, "flooded") })
-	h.Eventually(h.recorded.received.Load).WithTimeout(timeout).Should(BeNumerically(">=", 5*keyBurst))
+	h.Eventually(h.recorded.received.Load).WithTimeout(timeout).Should(BeNumerically(">=", 5*budget.KeyBurst))
 }
 
 // Where tracking is not available, the state says that the queue must be polled. It is also the negative control of
@@ -159,7 +161,7 @@ func TestNoPushIsMissedWhileKeysAreFlooded(t *testing.T) {
 		for ctx.Err() == nil {
 			pipe := server.Client().Pipeline()
 			channel := list(keys[rand.IntN(many)]).channel()
-			for range keyBurst + keyRate {
+			for range budget.KeyBurst + budget.KeyRate {
 				pipe.Publish(ctx, channel, "lpush")
 			}
 			_, _ = pipe.Exec(ctx)
@@ -194,48 +196,55 @@ func TestNotificationsThatNobodyAskedFor(t *testing.T) {
 				return redistest.Usual
 			}
 			subscriptions.Add(1)
-			return redistest.Push("subscribe", args[1], 1) + strings.Repeat(message, 3*namespaceBurst)
+			return redistest.Push("subscribe", args[1], 1) + strings.Repeat(message, 3*budget.StrayBurst)
 		})
 		h.Ensure("emails", h.endpoint, list("emails"))
 		h.eventuallyJudged("emails", verify.ReasonTooManyNotifications)
 		time.Sleep(59 * time.Second)
 		h.Expect(subscriptions.Load()).To(BeEquivalentTo(1))
-		h.Expect(h.recorded.received.Load()).To(BeNumerically("<=", 2*namespaceBurst))
+		h.Expect(h.recorded.received.Load()).To(BeNumerically("<=", 2*budget.StrayBurst))
 		h.Eventually(subscriptions.Load).WithTimeout(timeout).Should(BeEquivalentTo(2))
 	})
 }
 
-// newShared returns a set with a channel that the namespaces watch with these numbers of ids, and what was marked.
-func newShared(ids map[string]int) (x *channelSet, marked map[string]int) {
+// newWatched returns a set with two channels that are subscribed to, the names of who was marked since, and how often.
+func newWatched(c, d []ID) (x *channelSet, marked map[string]int) {
 	marked = map[string]int{}
-	x = newChannelSet(func(id ID, _ coalesce.Cause) { marked[id.Namespace]++ }, newBudgets())
-	for namespace, many := range ids {
-		for i := range many {
-			x.add("c", ID{Namespace: namespace, Name: strconv.Itoa(i)})
+	x = newChannelSet(func(id ID, _ coalesce.Cause) { marked[id.Namespace]++ }, &budget.Namespaces{})
+	for name, ids := range map[string][]ID{"c": c, "d": d} {
+		for _, id := range ids {
+			x.add(name, id)
 		}
 	}
-	x.takeWanted(1)
-	x.subscribed("c")
+	for _, name := range x.takeWanted(2) {
+		x.subscribed(name)
+	}
 	clear(marked)
 	return x, marked
 }
 
-// Who watches a key with many ids pays for each of them, and rests alone.
+// idsOf returns so many ids of a namespace.
+func idsOf(namespace string, count int) (ids []ID) {
+	for i := range count {
+		ids = append(ids, ID{Namespace: namespace, Name: strconv.Itoa(i)})
+	}
+	return ids
+}
+
+// Who watches a key with many ids pays for each of them. When it has taken too much, the key is tracked for all who watch
+// it, and nobody's other keys are.
 func TestAKeyIsPaidForByAllWhoWatchIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		x, marked := newShared(map[string]int{"many": 1000, "one": 1})
-		for range 1000 {
+		x, marked := newWatched(slices.Concat(idsOf("many", 1000), idsOf("one", 1)), idsOf("one", 2))
+		for range 100 {
 			x.event("c", coalesce.Growth)
 		}
-		g.Expect(marked["one"]).To(Equal(1000))
-		g.Expect(marked["many"]).To(BeNumerically("<=", namespaceBurst+1000))
-		g.Expect(x.state("c", "many").CalmAt).NotTo(BeZero())
-		g.Expect(x.state("c", "one").CalmAt).To(BeZero())
-		g.Expect(x.takeUnwanted(1)).To(BeEmpty(), "somebody needs the channel")
-		x.remove("c", ID{Namespace: "one", Name: "0"})
-		g.Expect(x.takeUnwanted(1)).To(ConsistOf("c"))
+		g.Expect(marked["many"]).To(BeNumerically("~", budget.NamespaceBurst, 3*1000), "and a mark for each when it rests")
+		g.Expect(x.state("c").Crowded).To(BeTrue())
+		g.Expect(x.state("d").Crowded).To(BeFalse())
+		g.Expect(x.takeUnwanted(2)).To(ConsistOf("c"))
 	})
 }
 
@@ -244,99 +253,102 @@ func TestANamespaceHasOneBudgetForAllItsServers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		budgets := newBudgets()
+		var budgets budget.Namespaces
 		noisy, quiet := ID{Namespace: "noisy", Name: "a"}, ID{Namespace: "quiet", Name: "a"}
 		var resting int
 		for server := range 100 {
-			x := newChannelSet(ignore, budgets)
+			x := newChannelSet(ignore, &budgets)
 			x.add("c", noisy)
 			x.add("d", quiet)
 			for range 500 {
 				x.event("c", coalesce.Growth)
 			}
-			if !x.state("c", "noisy").CalmAt.IsZero() {
+			if x.state("c").Crowded {
 				resting++
 			}
 			x.event("d", coalesce.Growth)
-			g.Expect(x.state("d", "quiet").CalmAt).To(BeZero(), "server %d", server)
+			g.Expect(x.state("d").Crowded).To(BeFalse(), "server %d", server)
 		}
 		g.Expect(resting).To(Equal(60), "the first forty use up the budget")
 	})
 }
 
-// A flood of one namespace ends no session that another one needs, and the other one pays for none of it, also after the
-// one is gone.
-func TestAFloodIsPaidForByWhoCausedIt(t *testing.T) {
+// What a server still sends of a key that is being left ends no session that another namespace needs, unless it is a
+// flood of its own.
+func TestTheEndOfAFloodEndsNoSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		x := newChannelSet(ignore, newBudgets())
-		noisy, quiet := ID{Namespace: "noisy", Name: "a"}, ID{Namespace: "quiet", Name: "a"}
-		x.add("c", noisy)
-		x.add("d", quiet)
-		x.takeWanted(2)
-		x.subscribed("c")
-		x.subscribed("d")
-		flood := func() {
-			for range 5 * namespaceBurst {
-				if _, flooded := x.event("c", coalesce.Growth); flooded {
-					t.Fatal("the session would end")
-				}
-			}
+		x, _ := newWatched(idsOf("noisy", 1), idsOf("quiet", 1))
+		for range budget.KeyBurst + 1 {
+			g.Expect(x.event("c", coalesce.Growth)).To(BeFalse())
 		}
-		flood()
 		g.Expect(x.takeUnwanted(1)).To(ConsistOf("c"))
-		x.remove("c", noisy)
-		flood()
-		rests, _ := x.event("d", coalesce.Growth)
-		g.Expect(rests).To(BeFalse())
-		g.Expect(x.state("d", "quiet").CalmAt).To(BeZero())
+		for range budget.StrayBurst {
+			g.Expect(x.event("c", coalesce.Growth)).To(BeFalse(), "the session would end")
+		}
+		x.event("d", coalesce.Growth)
+		g.Expect(x.state("d").Crowded).To(BeFalse())
+
+		g.Expect(x.event("c", coalesce.Growth)).To(BeTrue())
+		g.Expect(x.state("d").Crowded).To(BeTrue(), "the server is left for a while")
 	})
 }
 
-// A rest is over after a minute, and few notifications for another minute make them count as verified again.
+// A message that nobody asked for costs the same however many namespaces use the server.
+func TestAMessageThatNobodyAskedForIsCheap(t *testing.T) {
+	t.Parallel()
+	x := newChannelSet(ignore, &budget.Namespaces{})
+	for i := range 1000 {
+		x.add("c", ID{Namespace: strconv.Itoa(i), Name: "a"})
+	}
+	NewWithT(t).Expect(testing.AllocsPerRun(1000, func() { x.event("unknown", coalesce.Growth) })).To(BeZero())
+}
+
+// A rest is over after a minute at most, and few notifications for another minute make them count as verified again.
 func TestARestIsOverAfterAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		x, marked := newShared(map[string]int{"a": 1})
+		x, marked := newWatched(idsOf("a", 1), nil)
 		floods := func() {
-			for range keyBurst + 1 {
+			for range budget.KeyBurst + 1 {
 				x.event("c", coalesce.Growth)
 			}
 		}
+		after := func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait()
+		}
 		floods()
-		g.Expect(x.state("c", "a").CalmAt).To(BeTemporally("==", time.Now().Add(2*time.Minute)))
+		g.Expect(x.state("c").Crowded).To(BeTrue())
 		g.Expect(x.takeUnwanted(1)).To(ConsistOf("c"))
 		x.unsubscribed("c")
-		g.Expect(x.retry(time.Now())).To(BeTemporally("==", time.Now().Add(time.Minute)))
+		after(time.Minute - 1)
 		g.Expect(x.takeWanted(1)).To(BeEmpty())
-		g.Expect(x.needed()).To(BeFalse())
 
-		time.Sleep(time.Minute)
+		after(1)
 		clear(marked)
-		g.Expect(x.retry(time.Now())).To(BeZero())
 		g.Expect(x.takeWanted(1)).To(ConsistOf("c"))
 		x.subscribed("c")
 		g.Expect(marked["a"]).To(Equal(1), "a subscription begins with a wake")
-
-		time.Sleep(time.Second)
+		g.Expect(x.state("c").Crowded).To(BeTrue(), "the flood may go on")
+		after(30 * time.Second)
 		floods()
-		g.Expect(x.state("c", "a").CalmAt).To(BeTemporally("==", time.Now().Add(2*time.Minute)), "the flood goes on")
-	})
-}
+		g.Expect(x.takeUnwanted(1)).To(ConsistOf("c"))
+		x.unsubscribed("c")
 
-// A rest may end while others still need the subscription: no confirmation follows, so its end wakes.
-func TestTheEndOfARestWakes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		x, marked := newShared(map[string]int{"many": 1000, "one": 1})
-		for range 100 {
-			x.event("c", coalesce.Growth)
-		}
+		after(30 * time.Second)
+		g.Expect(x.takeWanted(1)).To(ConsistOf("c"))
+		x.subscribed("c")
 		clear(marked)
-		x.retry(time.Now().Add(x.restFor))
-		g.Expect(marked).To(Equal(map[string]int{"many": 1000}))
+		after(time.Minute - 1)
+		g.Expect(x.state("c").Crowded).To(BeTrue())
+		g.Expect(marked["a"]).To(BeZero())
+		after(1)
+		g.Expect(x.state("c").Crowded).To(BeFalse())
+		g.Expect(marked["a"]).To(Equal(1), "the verdict has changed")
+		after(time.Hour)
+		g.Expect(x.resting).To(BeFalse(), "there is no timer without a flood")
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 )
 
@@ -23,7 +24,7 @@ func FuzzEvent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, other, event string) {
 		g := NewWithT(t)
 		var ids []string
-		set := newChannelSet(func(id ID, _ coalesce.Cause) { ids = append(ids, id.Name) }, newBudgets())
+		set := newChannelSet(func(id ID, _ coalesce.Cause) { ids = append(ids, id.Name) }, &budget.Namespaces{})
 		set.add(channelPrefix+key, named("watcher"))
 		set.add(channelPrefix+key+"2", named("neighbour"))
 		marked := func(channel string) []string {

@@ -142,7 +142,7 @@ func (w *Watcher) relocate(id ID, watched *watch, now time.Time) {
 			w.mark(id, coalesce.Changed)
 		}
 	}
-	if left := next.leaveBefore(now, w.watchedAt(id, &next)); !moved && !left {
+	if left := next.leaveBefore(now, w.watchedAt(&next)); !moved && !left {
 		watched.placedAt, watched.lost = next.placedAt, next.lost
 		return
 	}
@@ -160,7 +160,7 @@ func (w *Watcher) relocate(id ID, watched *watch, now time.Time) {
 }
 
 // watchedAt returns a function that reports whether growth of a key is announced where it is now.
-func (w *Watcher) watchedAt(id ID, watched *watch) func(i int) bool {
+func (w *Watcher) watchedAt(watched *watch) func(i int) bool {
 	return func(i int) bool {
 		server, key := watched.places[i].Owner, watched.keys[i]
 		if watched.on { // The notifications alone may not be enough.
@@ -168,7 +168,7 @@ func (w *Watcher) watchedAt(id ID, watched *watch) func(i int) bool {
 			return to != nil && to.State(key.trackingKey(false)).Tracked
 		}
 		to := w.supervisors[server]
-		return to != nil && to.set.state(key.channel(), id.Namespace).Present
+		return to != nil && to.set.state(key.channel()).Present
 	}
 }
 

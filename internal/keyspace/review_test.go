@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
@@ -91,7 +92,7 @@ func (h *happenings) all() []happening {
 		{"an event", func() { set.event(list(h.key()).channel(), coalesce.Growth) }},
 		{"an event is proof", func() { evidence.Heard(verify.ClassList) }},
 		{"a flood", h.flood},
-		{"rests end", func() { set.retry(time.Now()) }},
+		{"rests end", set.resume},
 		{"refused", func() { set.refused(set.takeWanted(2), true, time.Now().Add(time.Minute)) }},
 		{"a class comes", func() {
 			h.Ensure(named("new"), h.server.endpoint, AnySource, Key{Name: "hash", Class: verify.ClassHash})
@@ -115,7 +116,7 @@ func (h *happenings) key() string {
 
 func (h *happenings) flood() {
 	flooded := list(h.key()).channel()
-	for range keyBurst + 1 {
+	for range budget.KeyBurst + 1 {
 		h.server.set.event(flooded, coalesce.Shrink)
 	}
 }

@@ -107,7 +107,7 @@ func (r *rotation) watch() {
 func (r *rotation) subscribed(key string) bool {
 	r.Watcher.mu.Lock()
 	defer r.Watcher.mu.Unlock()
-	return r.supervisors[r.endpoint].set.state(list(key).channel(), "").Present
+	return r.supervisors[r.endpoint].set.state(list(key).channel()).Present
 }
 
 // subscriber is in the lines of CLIENT LIST for connections with a subscription.

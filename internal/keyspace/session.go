@@ -33,7 +33,7 @@ type timing struct {
 	answerWithin   time.Duration // maximum time for a reply; then the connection is closed
 	forbiddenRetry time.Duration // wait before a channel that the user may not subscribe to is retried
 	refusedRetry   time.Duration // wait before a channel that was rejected for another reason is retried
-	restFor        time.Duration // how long a channel with too many events is not subscribed to
+	restFor        time.Duration // how long a channel with too many events is not subscribed to at most
 }
 
 // defaultTiming returns the intervals of the operator.

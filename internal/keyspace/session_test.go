@@ -18,6 +18,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
 
+	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
@@ -73,7 +74,7 @@ func holdOn(t *testing.T, endpoint auth.Endpoint, options connection.Options, ti
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.marks = append(h.marks, id.Name+" "+cause.String())
-	}, newBudgets())
+	}, &budget.Namespaces{})
 	for _, channel := range channels {
 		h.add(channel, named("a"))
 	}
@@ -105,7 +106,7 @@ func (h *held) marked() []string {
 // eventuallyPresent waits until the channels are subscribed to.
 func (h *held) eventuallyPresent(channels ...string) {
 	for _, channel := range channels {
-		h.Eventually(func() bool { return h.state(channel, "").Present }).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeTrue(), channel)
+		h.Eventually(func() bool { return h.state(channel).Present }).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeTrue(), channel)
 	}
 }
 
@@ -145,7 +146,7 @@ func TestTheEndOfASessionMarksWhatWasSubscribedTo(t *testing.T) {
 	h.Expect(got.confirmed).To(BeTrue())
 	h.Expect(got.err).To(MatchError(context.Canceled))
 	h.Expect(h.marked()).To(HaveExactElements("a Confirmed", "a Lost"))
-	h.Expect(h.state("c", "").Present).To(BeFalse())
+	h.Expect(h.state("c").Present).To(BeFalse())
 }
 
 func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
@@ -269,7 +270,7 @@ func TestAForbiddenChannelIsFoundInFewCommands(t *testing.T) {
 		channels := names(600)
 		h := holdPiped(t, script, defaultTiming(), channels...)
 		h.eventuallyPresent(slices.DeleteFunc(channels, func(name string) bool { return name == secret })...)
-		h.Eventually(func() bool { return h.state(secret, "").Forbidden }).WithTimeout(timeout).Should(BeTrue())
+		h.Eventually(func() bool { return h.state(secret).Forbidden }).WithTimeout(timeout).Should(BeTrue())
 		mu.Lock()
 		defer mu.Unlock()
 		h.Expect(slices.Max(sizes)).To(Equal(maxChannels), "servers limit the number of arguments")
@@ -292,10 +293,10 @@ func TestAForbiddenChannelIsTriedAgain(t *testing.T) {
 		timing := impatientTiming()
 		timing.forbiddenRetry = 10 * time.Millisecond
 		h := holdPiped(t, script, timing, "c")
-		h.Eventually(func() bool { return h.state("c", "").Forbidden }).WithTimeout(timeout).Should(BeTrue())
+		h.Eventually(func() bool { return h.state("c").Forbidden }).WithTimeout(timeout).Should(BeTrue())
 		granted.Store(true)
 		h.eventuallyPresent("c")
-		h.Expect(h.state("c", "").Forbidden).To(BeFalse())
+		h.Expect(h.state("c").Forbidden).To(BeFalse())
 		h.Expect(h.ended).NotTo(Receive())
 	})
 }

@@ -67,7 +67,7 @@ func (w *Watcher) State(id ID) State {
 		return state
 	}
 	for spot := range watched.spots() {
-		subscribed := w.supervisors[spot.server].set.state(spot.key.channel(), id.Namespace)
+		subscribed := w.supervisors[spot.server].set.state(spot.key.channel())
 		state.LastEvent = latest(state.LastEvent, subscribed.HeardAt)
 		if spot.key.Final {
 			state.LastEnd = latest(state.LastEnd, subscribed.ShrunkAt)
@@ -138,7 +138,7 @@ func (w *Watcher) Observed(id ID, key string, depth int64, began time.Time) (mis
 		return missed
 	}
 	server := w.supervisors[owner]
-	subscribed, silentUntil := server.set.state(its.channel(), id.Namespace), server.evidence.SilentUntil(its.Class, now)
+	subscribed, silentUntil := server.set.state(its.channel()), server.evidence.SilentUntil(its.Class, now)
 	return watched.audits[at].Read(depth, began, now, subscribed, silentUntil) || missed
 }
 
@@ -156,7 +156,7 @@ func (w *Watcher) verdict(id ID, watched *watch, now time.Time) (verdict verify.
 		}
 		server := w.supervisors[spot.server]
 		key := verify.Key{
-			Class: spot.key.Class, Subscription: server.set.state(spot.key.channel(), id.Namespace), Audit: &watched.audits[spot.index],
+			Class: spot.key.Class, Subscription: server.set.state(spot.key.channel()), Audit: &watched.audits[spot.index],
 		}
 		if spot.importing { // The audit is about the owner.
 			key.Audit = &verify.Audit{}

@@ -5,7 +5,6 @@ package keyspace
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -70,7 +69,7 @@ func (s *supervisor) run(ctx context.Context) {
 	var backoff connection.Backoff
 	var lastEnd string
 	for {
-		if s.awaitNeed(ctx) != nil || s.conn.WaitUp(ctx) != nil {
+		if s.conn.WaitUp(ctx) != nil {
 			return
 		}
 		backoff.Begin()
@@ -78,10 +77,7 @@ func (s *supervisor) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if errors.Is(err, errFlooded) {
-			s.set.restAll()
-			s.evidenceChanged.Set()
-		} else if confirmed {
+		if confirmed {
 			backoff.Reset()
 		}
 		end := failure.Classify(err)
@@ -94,23 +90,6 @@ func (s *supervisor) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-time.After(backoff.Delay()):
-		}
-	}
-}
-
-// awaitNeed waits until somebody needs a subscription: after a flood, all keys of the server may rest.
-func (s *supervisor) awaitNeed(ctx context.Context) error {
-	for {
-		next := s.set.retry(time.Now())
-		if next.IsZero() || s.set.needed() {
-			s.set.changed.Set() // The next session looks at all changes.
-			return ctx.Err()
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-s.set.changed:
-		case <-time.After(time.Until(next)):
 		}
 	}
 }
@@ -157,9 +136,9 @@ func (s *supervisor) begin(resumes bool) {
 // that the server sends too many events that nobody asked for.
 func (s *supervisor) event(channel, name string) error {
 	m := meaningOf(name)
-	rests, flooded := s.set.event(channel, m.cause)
+	flooded := s.set.event(channel, m.cause)
 	s.received()
-	if first := m.class != 0 && s.evidence.Heard(m.class); first || rests {
+	if m.class != 0 && s.evidence.Heard(m.class) {
 		s.evidenceChanged.Set()
 	}
 	if flooded {

@@ -145,7 +145,7 @@ func (w *Watcher) newTracker(at database) *tracker {
 	name := at.endpoint.String()
 	to := &tracker{database: at, Tracker: tracking.New(tracking.Options{
 		Conn: w.options.Pool.Conn(at.endpoint, at.number), Name: name, Database: at.number,
-		Mark: w.mark, Budgets: w.budgets, Proven: w.evidenceChanged, Recorder: w.options.Recorder, Timing: w.options.Tracking,
+		Mark: w.mark, Budgets: &w.budgets, Proven: w.evidenceChanged, Recorder: w.options.Recorder, Timing: w.options.Tracking,
 		Log: w.options.Log.WithValues("endpoint", name, "database", at.number),
 	})}
 	w.trackers[at] = to

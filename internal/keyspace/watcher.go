@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/tracking"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
@@ -61,7 +62,7 @@ type Watcher struct {
 	timing    timing
 	coalescer *coalesce.Coalescer[ID]
 	mark      func(id ID, cause coalesce.Cause) // Mark of the coalescer
-	budgets   *coalesce.Budgets                 // how many events each namespace may take
+	budgets   budget.Namespaces                 // how many events each namespace may take
 
 	// reviewed has the ids that the last review looked at. Only the reviewer uses it.
 	reviewed []ID
@@ -139,7 +140,6 @@ func New(options Options) *Watcher {
 		timing:      defaultTiming(),
 		coalescer:   coalescer,
 		mark:        coalescer.Mark,
-		budgets:     newBudgets(),
 		watches:     map[ID]*watch{},
 		users:       map[auth.Endpoint]int{},
 		supervisors: map[auth.Endpoint]*supervisor{},
@@ -266,7 +266,7 @@ func (w *Watcher) newSupervisor(e auth.Endpoint) *supervisor {
 		conn:     conn,
 		endpoint: e,
 		name:     name,
-		set:      newChannelSet(w.mark, w.budgets),
+		set:      newChannelSet(w.mark, &w.budgets),
 		evidence: evidence,
 		recorder: w.options.Recorder,
 		timing:   w.timing,

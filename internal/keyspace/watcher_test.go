@@ -446,7 +446,7 @@ func (h *harness) present(key string) bool {
 	h.Watcher.mu.Lock()
 	set := h.supervisors[h.endpoint].set
 	h.Watcher.mu.Unlock()
-	return set.state(channelPrefix+key, "").Present
+	return set.state(channelPrefix + key).Present
 }
 
 func TestAnIdleSessionLives(t *testing.T) {

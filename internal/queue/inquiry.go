@@ -79,9 +79,6 @@ const aborted = "EXECABORT Transaction discarded because of: "
 
 // transaction sends commands as one transaction, in one round trip, and returns their replies. If the server rejects
 // the transaction, there are none, and refusal is what it says.
-//
-// The TxPipelined of the client library cannot be used: it stops at the first command that is rejected, and the
-// remaining replies would be read by the next user of the connection.
 func transaction(ctx context.Context, client redis.Cmdable, commands [][]any) (replies []any, refusal, err error) {
 	all, err := connection.Pipeline(ctx, client, slices.Concat([][]any{{"multi"}}, commands, [][]any{{"exec"}}))
 	if err != nil {

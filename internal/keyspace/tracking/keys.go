@@ -4,11 +4,10 @@
 package tracking
 
 import (
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
+	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
@@ -43,7 +42,7 @@ const (
 // It is safe for concurrent use.
 type keySet struct {
 	mark    func(id ID, cause coalesce.Cause)
-	budgets *coalesce.Budgets
+	budgets *budget.Namespaces
 	// due spaces the reads of each key as the wakes of an id are spaced.
 	due *coalesce.Coalescer[Key]
 
@@ -51,8 +50,6 @@ type keySet struct {
 	keys map[Key]*entry
 	// version grows when a key begins or ends to be tracked.
 	version uint64
-	// namespaces has how many ids of each namespace watch a key.
-	namespaces map[string]int
 	// refused has when each refused key becomes due again. None becomes due before retryAt.
 	refused map[Key]time.Time
 	retryAt time.Time
@@ -76,10 +73,10 @@ type entry struct {
 	seenAt time.Time
 }
 
-func newKeySet(mark func(id ID, cause coalesce.Cause), budgets *coalesce.Budgets) *keySet {
+func newKeySet(mark func(id ID, cause coalesce.Cause), budgets *budget.Namespaces) *keySet {
 	return &keySet{
 		mark: mark, budgets: budgets, due: coalesce.NewCoalescer[Key](func() { /* not counted */ }),
-		namespaces: map[string]int{}, keys: map[Key]*entry{}, refused: map[Key]time.Time{},
+		keys: map[Key]*entry{}, refused: map[Key]time.Time{},
 	}
 }
 
@@ -97,9 +94,6 @@ func (s *keySet) add(key Key, id ID, idle bool) (already bool) {
 			s.due.Mark(key, coalesce.Confirmed)
 		}
 	}
-	if _, watches := e.ids[id]; !watches {
-		s.namespaces[id.Namespace]++
-	}
 	e.ids[id] = idle
 	s.pace(key, e)
 	return e.state == armed
@@ -113,9 +107,6 @@ func (s *keySet) remove(key Key, id ID) {
 	if !ok {
 		return
 	}
-	if _, watches := e.ids[id]; watches {
-		s.leave(id.Namespace)
-	}
 	delete(e.ids, id)
 	if len(e.ids) > 0 {
 		s.pace(key, e)
@@ -124,13 +115,6 @@ func (s *keySet) remove(key Key, id ID) {
 	delete(s.keys, key)
 	delete(s.refused, key)
 	s.due.Remove(key)
-}
-
-func (s *keySet) leave(namespace string) {
-	s.namespaces[namespace]--
-	if s.namespaces[namespace] == 0 {
-		delete(s.namespaces, namespace)
-	}
 }
 
 // setIdle says whether id can create nothing now.
@@ -238,17 +222,9 @@ func (s *keySet) spend(e *entry) (crowded bool) {
 	now := time.Now()
 	crowded = true
 	for id := range e.ids {
-		crowded = s.budgets.Spend(id.Namespace, 1, now) < 0 && crowded
+		crowded = !s.budgets.Spend(id.Namespace, now) && crowded
 	}
 	return crowded
-}
-
-// unasked counts messages that nobody asked for, which all namespaces pay for that use the server. It reports whether
-// none of them can take more.
-func (s *keySet) unasked(n int) (exhausted bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.budgets.Exhausted(slices.Collect(maps.Keys(s.namespaces)), n, time.Now())
 }
 
 // refuse records that the server rejected a read: the key is not tracked. The read is repeated at retryAt.

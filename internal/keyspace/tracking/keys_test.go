@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 )
 
@@ -18,7 +19,7 @@ func TestEachRefusedKeyHasItsOwnRetry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		s := newKeySet(func(ID, coalesce.Cause) { /* not looked at */ }, budgets())
+		s := newKeySet(func(ID, coalesce.Cause) { /* not looked at */ }, &budget.Namespaces{})
 		for _, name := range []string{"soon", "late"} {
 			s.add(listOf(name), ID{Name: name}, false)
 		}

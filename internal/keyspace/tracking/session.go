@@ -123,7 +123,7 @@ func (s *session) changed(asked bool, unasked int) error {
 }
 
 func (s *session) countUnasked(n int) error {
-	if n > 0 && s.tracker.keys.unasked(n) {
+	if n > 0 && !s.tracker.strays.AllowN(time.Now(), n) {
 		return errUnasked
 	}
 	return nil

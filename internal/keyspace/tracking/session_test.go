@@ -21,6 +21,7 @@ import (
 	"github.com/onsi/gomega/types"
 	"go.uber.org/goleak"
 
+	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
@@ -85,13 +86,6 @@ func (h *harness) ended() int {
 	return len(h.ends)
 }
 
-// burst is how many events a namespace may take at once.
-const burst = 10_000
-
-func budgets() *coalesce.Budgets {
-	return coalesce.NewBudgets(coalesce.Allowance{Rate: 1000, Burst: burst})
-}
-
 func impatient() Timing {
 	timing := DefaultTiming()
 	timing.PingAfter, timing.AnswerWithin = 50*time.Millisecond, time.Second
@@ -111,8 +105,7 @@ func trackTimed(t *testing.T, dial dialer, timing Timing, keys ...string) *harne
 	pool := connection.NewPool(connection.Options{Dial: dial})
 	h.Tracker = New(Options{
 		Conn: pool.Conn(auth.Endpoint{Address: "redis:6379"}, 0), Mark: h.mark, Proven: coalesce.NewSignal(),
-		Budgets:  budgets(),
-		Recorder: h, Timing: timing, Log: logr.Discard(),
+		Budgets: &budget.Namespaces{}, Recorder: h, Timing: timing, Log: logr.Discard(),
 	})
 	for _, key := range keys {
 		h.Add(listOf(key), ID{Name: key}, false)
@@ -270,7 +263,7 @@ func TestInvalidationsThatNobodyAskedFor(t *testing.T) {
 		h.Expect(h.marked()).NotTo(ContainElement(HavePrefix("b")))
 		h.Expect(h.ended()).To(BeZero())
 
-		h = track(t, scripted(func(string) string { return ":0\r\n" + strings.Repeat(toldOfB, 3*burst) }), "a")
+		h = track(t, scripted(func(string) string { return ":0\r\n" + strings.Repeat(toldOfB, 2*budget.StrayBurst) }), "a")
 		h.Eventually(h.ended).WithTimeout(timeout).Should(BeNumerically(">=", 1))
 		h.Expect(h.marked()).To(Equal([]string{"a Confirmed", "a Lost"}))
 	})

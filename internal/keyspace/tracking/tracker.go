@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 
+	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
@@ -66,7 +68,7 @@ type Options struct {
 	// Mark is called for each ID whose key may have changed. It must not block.
 	Mark func(id ID, cause coalesce.Cause)
 	// Budgets has how many events each namespace may take.
-	Budgets *coalesce.Budgets
+	Budgets *budget.Namespaces
 	// Proven is set when the first invalidation of a session has come, and when a session ends.
 	Proven   coalesce.Signal
 	Recorder Recorder
@@ -79,6 +81,7 @@ type Options struct {
 type Tracker struct {
 	conn     *connection.Conn
 	keys     *keySet
+	strays   *rate.Limiter // messages that nobody asked for
 	proof    coalesce.Signal
 	name     string
 	database int
@@ -86,7 +89,7 @@ type Tracker struct {
 	// invalidated counts a message about changed keys, from when the tracker runs.
 	invalidated func()
 	timing      Timing
-	log      logr.Logger
+	log         logr.Logger
 	// proven means that an invalidation has come in this session.
 	proven atomic.Bool
 	// proofs is how often proven has changed.
@@ -96,7 +99,7 @@ type Tracker struct {
 // New returns a Tracker without keys.
 func New(options Options) *Tracker {
 	return &Tracker{
-		conn: options.Conn, keys: newKeySet(options.Mark, options.Budgets), proof: options.Proven,
+		conn: options.Conn, keys: newKeySet(options.Mark, options.Budgets), strays: budget.NewStrays(), proof: options.Proven,
 		name: options.Name, database: options.Database, recorder: options.Recorder,
 		timing: options.Timing, log: options.Log,
 	}

@@ -79,9 +79,8 @@ type Subscription struct {
 	HeardAt time.Time
 	// ShrunkAt is the time of the last shrink event; zero if there was none.
 	ShrunkAt time.Time
-	// CalmAt is when, after too many events of the key, there have been few of them for long enough; zero if there were
-	// never too many.
-	CalmAt time.Time
+	// Crowded means that the key has too many events, or had until a short time ago.
+	Crowded bool
 }
 
 // Key is what is known about a key.
@@ -114,7 +113,7 @@ func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) Reas
 	switch {
 	case k.Subscription.Forbidden:
 		return ReasonPermissionDenied
-	case now.Before(k.Subscription.CalmAt):
+	case k.Subscription.Crowded:
 		return ReasonTooManyNotifications
 	case !k.Subscription.Present && waited:
 		return ReasonUnreachable
@@ -136,7 +135,7 @@ func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) Reas
 // Settled reports whether the verdict on a key remains the same while time passes and nothing else happens.
 func (k Key) Settled(now time.Time) bool {
 	waited := now.Sub(k.Subscription.Since) >= GracePeriod
-	return waited && !now.Before(k.Subscription.CalmAt) && k.Audit.Settled()
+	return waited && !k.Subscription.Crowded && k.Audit.Settled()
 }
 
 // notConfigured returns the verdict on keys while the setting lacks flags for one of them.

@@ -59,14 +59,10 @@ func TestJudge(t *testing.T) {
 			key: subscribed, server: &Evidence{setting: Setting{Readable: true, Extended: true, Refused: true}},
 			want: Verdict{Reason: ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true},
 		},
-		"too many events": {key: Subscription{Since: short, CalmAt: now.Add(1)}, want: Verdict{Reason: ReasonTooManyNotifications}},
-		"too many events until now": {
-			key: Subscription{Present: true, Since: long, CalmAt: now.Add(1)}, server: &Evidence{setting: asked("Kl")},
+		"too many events": {key: Subscription{Since: short, Crowded: true}, want: Verdict{Reason: ReasonTooManyNotifications}},
+		"too many events until a short time ago": {
+			key: Subscription{Present: true, Since: long, Crowded: true}, server: &Evidence{setting: asked("Kl")},
 			want: Verdict{Reason: ReasonTooManyNotifications},
-		},
-		"calm again": {
-			key: Subscription{Present: true, Since: long, CalmAt: now}, server: &Evidence{setting: asked("Kl")},
-			want: Verdict{Reason: ReasonSubscribed},
 		},
 		"heard of another class": {
 			key: Subscription{Present: true, Since: long}, server: &Evidence{heard: []Class{ClassHash, ClassStream}},

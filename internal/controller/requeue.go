@@ -43,8 +43,8 @@ const (
 	fallbackReads = 200
 )
 
-// requeue returns when to reconcile next: immediately if work is left, before the resync if the depth could not be read
-// or something becomes due at a known time, and otherwise at the resync. It returns an error of a create, so that the
+// requeue returns when to reconcile next: immediately if work is left, before the resync if the depth could not be read,
+// or something becomes due or may change at a known time, and otherwise at the resync. It returns an error of a create, so that the
 // work queue retries with backoff. It also sets how often the watcher wakes the ScaledJob until then.
 func (r *Reconciler) requeue(
 	t *target, seen observation, plan plan, created created, checked checked, deleted deleted, statusWait time.Duration,
@@ -72,6 +72,9 @@ func (r *Reconciler) requeue(
 	chore := untilChore(t.mem, plan.held && !t.sj.Spec.Suspend, statusWait, now)
 	after := min(untilResync(interval, now), chore, deleted.untilPruned(),
 		until(seen.nextWaiting, now, idleDueSpacing), until(seen.nextUnadmitted, now, idleDueSpacing))
+	if changes := until(seen.events.ValidUntil, now, dueSpacing); changes < after {
+		after, priority = changes, enqueue.PriorityNormal
+	}
 	if due := untilDue(seen, idle, now); due <= after {
 		return enqueue.After(due, enqueue.PriorityGrowth), nil
 	}

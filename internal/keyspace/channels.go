@@ -46,8 +46,6 @@ type channelSet struct {
 
 	mu       sync.Mutex
 	channels map[string]*channel
-	// version grows with each change that may change a verdict.
-	version uint64
 	// strays counts the messages that nobody asked for.
 	strays *rate.Limiter
 	// resting is true while a timer runs that ends the rest of the crowded channels.
@@ -190,7 +188,6 @@ func (x *channelSet) crowd(name string, c *channel) {
 		return
 	}
 	c.crowding = crowded
-	x.version++
 	x.markAll(c, coalesce.Changed)
 	x.settle(name, c)
 	x.rest()
@@ -209,7 +206,6 @@ func (x *channelSet) resume() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.resting = false
-	x.version++
 	for name, c := range x.channels {
 		switch c.crowding {
 		case crowded:
@@ -244,13 +240,6 @@ func (x *channelSet) state(name string) verify.Subscription {
 	}
 }
 
-// versionNow returns a number that grows when verdicts may change.
-func (x *channelSet) versionNow() uint64 {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.version
-}
-
 // present reports whether messages can arrive: from the confirmation of SUBSCRIBE to that of UNSUBSCRIBE.
 func (c *channel) present() bool { return c.status == present || c.status == unsubscribing }
 
@@ -267,7 +256,6 @@ func (c *channel) end() {
 func (x *channelSet) reset() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.version++
 	for name, c := range x.channels {
 		if c.present() {
 			x.markAll(c, coalesce.Lost)
@@ -327,12 +315,12 @@ func (x *channelSet) subscribed(name string) {
 		return
 	}
 	c.status, c.since, c.forbidden = present, time.Now(), false
-	x.version++
 	x.markAll(c, coalesce.Confirmed)
 	x.settle(name, c)
 }
 
-// unsubscribed records that the server confirmed UNSUBSCRIBE.
+// unsubscribed records that the server confirmed UNSUBSCRIBE. Ids that watch the channel again wait for the next
+// confirmation of SUBSCRIBE, which may not come.
 func (x *channelSet) unsubscribed(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -341,7 +329,9 @@ func (x *channelSet) unsubscribed(name string) {
 		return
 	}
 	c.end()
-	x.version++
+	if c.needed() {
+		x.markAll(c, coalesce.Lost)
+	}
 	x.settle(name, c)
 }
 
@@ -349,12 +339,14 @@ func (x *channelSet) unsubscribed(name string) {
 func (x *channelSet) refused(names []string, forbidden bool, retryAt time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.version++
 	for _, name := range names {
 		c := x.channels[name]
+		if c.forbidden != forbidden {
+			x.markAll(c, coalesce.Changed)
+		}
 		c.status, c.forbidden, c.retryAt = denied, forbidden, retryAt
 		x.refusals[name] = struct{}{}
-		x.retryAt = earlier(x.retryAt, retryAt)
+		x.retryAt = verify.Earlier(x.retryAt, retryAt)
 		x.settle(name, c)
 	}
 }
@@ -371,7 +363,7 @@ func (x *channelSet) retry(now time.Time) time.Time {
 	for name := range x.refusals {
 		c := x.channels[name]
 		if now.Before(c.retryAt) {
-			x.retryAt = earlier(x.retryAt, c.retryAt)
+			x.retryAt = verify.Earlier(x.retryAt, c.retryAt)
 			continue
 		}
 		delete(x.refusals, name)
@@ -379,12 +371,4 @@ func (x *channelSet) retry(now time.Time) time.Time {
 		x.settle(name, c)
 	}
 	return x.retryAt
-}
-
-// earlier returns the earlier of two times, of which a zero one does not count.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -149,7 +149,6 @@ func (w *Watcher) relocate(id ID, watched *watch, now time.Time) {
 	if moved {
 		next.audits, next.tracked.audits = make([]verify.Audit, len(next.keys)), make([]verify.Audit, len(next.keys))
 	}
-	next.settled = false
 	old := *watched
 	*watched = next
 	w.join(id, watched, &old)
@@ -169,6 +168,33 @@ func (w *Watcher) watchedAt(watched *watch) func(i int) bool {
 		}
 		to := w.supervisors[server]
 		return to != nil && to.set.state(key.channel()).Present
+	}
+}
+
+// leaves returns when the next servers where keys were before are left. It is zero if there are none.
+func (w *watch) leaves() (at time.Time) {
+	for i := range w.places {
+		if len(w.places[i].before) > 0 {
+			at = verify.Earlier(at, w.places[i].leftAt.Add(leaveAfter))
+		}
+	}
+	return at
+}
+
+// wakeMoved wakes those whose keys may have moved.
+func (w *Watcher) wakeMoved() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for endpoint, using := range w.users {
+		if endpoint.Mode == auth.ModeStandalone {
+			continue
+		}
+		if version := w.options.Directory.Version(endpoint); version != using.version {
+			using.version = version
+			for id := range using.ids {
+				w.mark(id, coalesce.Changed)
+			}
+		}
 	}
 }
 

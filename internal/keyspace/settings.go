@@ -10,7 +10,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/redis/go-redis/v9"
 
-	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -25,9 +24,9 @@ const settingInterval = 5 * time.Second
 // may change it. So the operator also works without an answer.
 type inspector struct {
 	conn *connection.Conn
-	// evidence receives the answers. changed is set when an answer is new.
+	// evidence receives the answers. changed is called when an answer is new.
 	evidence *verify.Evidence
-	changed  coalesce.Signal
+	changed  func()
 	// configure means that the inspector adds the recommended flags for the classes of the watched keys if they are
 	// missing.
 	configure bool
@@ -64,16 +63,20 @@ func (i *inspector) ask(ctx context.Context) (told verify.Setting, answered bool
 	}
 	classes := i.classes()
 	wanted := told.Flags.WithRecommended(classes...)
+	news := false
 	if i.configure && told.Readable && wanted != told.Flags {
-		i.evidence.Told(told, time.Now()) // Until now the server has published nothing for the missing flags.
+		news = i.evidence.Told(told, time.Now()) // Until now the server has published nothing for the missing flags.
 		refused := i.set(ctx, wanted)
 		if told, answered = i.get(ctx); !answered {
+			if news {
+				i.changed()
+			}
 			return told, false
 		}
 		told.Refused = refused || told.Flags.WithRecommended(classes...) != told.Flags
 	}
-	if i.evidence.Told(told, time.Now()) {
-		i.changed.Set()
+	if i.evidence.Told(told, time.Now()) || news {
+		i.changed()
 	}
 	return told, true
 }

@@ -24,37 +24,23 @@ type supervisor struct {
 	// name is the endpoint as metrics and logs name it.
 	name string
 	set  *channelSet
-	// evidence has what the inspector has read and which events have come. evidenceChanged is set when it changes.
-	evidence        *verify.Evidence
-	evidenceChanged coalesce.Signal
-	inspector       *inspector
-	recorder        Recorder
-	received        func() // counts a notification, from when the supervisor runs
-	timing          timing
-	log             logr.Logger
+	// evidence has what the inspector has read and which events have come.
+	evidence  *verify.Evidence
+	inspector *inspector
+	recorder  Recorder
+	received  func() // counts a notification, from when the supervisor runs
+	timing    timing
+	log       logr.Logger
 	// due is set when a session has begun and the inspector should read the setting, and when a key of a new class is
 	// watched.
 	due coalesce.Signal
-	// users is how often a key of the endpoint is watched, and classes how many keys of each class are watched. reclassed is how
-	// often a class came or went. reviewed is the version that the last review saw. The lock of the watcher guards them.
-	users     int
-	classes   map[verify.Class]int
-	reclassed uint64
-	reviewed  uint64
+	// users is how often a key of the endpoint is watched, and classes how many keys of each class are watched. The lock of
+	// the watcher guards them.
+	users   int
+	classes map[verify.Class]int
 }
 
 func (s *supervisor) server() auth.Endpoint { return s.endpoint }
-
-// version returns a number that grows when verdicts may change. It is called with the lock of the watcher.
-func (s *supervisor) version() uint64 {
-	return s.set.versionNow() + s.evidence.Version() + s.reclassed
-}
-
-func (s *supervisor) noteVersion() (changed bool) {
-	before := s.reviewed
-	s.reviewed = s.version()
-	return s.reviewed != before
-}
 
 // run runs one session after the other until ctx is done. While the endpoint is down it waits for the prober of the
 // pool.
@@ -139,7 +125,7 @@ func (s *supervisor) event(channel, name string) error {
 	flooded := s.set.event(channel, m.cause)
 	s.received()
 	if m.class != 0 && s.evidence.Heard(m.class) {
-		s.evidenceChanged.Set()
+		s.set.wakeAll()
 	}
 	if flooded {
 		return errFlooded

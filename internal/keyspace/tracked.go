@@ -5,7 +5,6 @@ package keyspace
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/tracking"
@@ -23,16 +22,8 @@ type database struct {
 type tracker struct {
 	*tracking.Tracker
 	database
-	// users is how many ids have keys in the tracker, and reviewed the version that the last review saw. The lock of the
-	// watcher guards them.
-	users    int
-	reviewed uint64
-}
-
-func (t *tracker) noteVersion() (changed bool) {
-	before := t.reviewed
-	t.reviewed = t.Version()
-	return t.reviewed != before
+	// users is how many ids have keys in the tracker. The lock of the watcher guards it.
+	users int
 }
 
 func (t *tracker) run(ctx context.Context) { t.Run(ctx) }
@@ -64,10 +55,10 @@ func (w *Watcher) setIdle(id ID, watched *watch, idle bool) {
 	}
 }
 
-// judgeTracking returns the state of the tracking of the keys.
-func (w *Watcher) judgeTracking(watched *watch, now time.Time) verify.Tracking {
+// judgeTracking returns the state of the tracking of the keys, and when it may change although nothing else happens.
+func (w *Watcher) judgeTracking(watched *watch, now time.Time) (state verify.Tracking, until time.Time) {
 	if !watched.on || len(watched.keys) == 0 {
-		return verify.NotTracked
+		return verify.NotTracked, until
 	}
 	state, found := verify.Tracked, 0
 	for spot := range watched.spots() {
@@ -80,16 +71,17 @@ func (w *Watcher) judgeTracking(watched *watch, now time.Time) verify.Tracking {
 		to := w.trackerOf(spot)
 		known := to.State(spot.key.trackingKey(spot.importing))
 		if !known.Tracked || !spot.importing && watched.tracked.audits[spot.index].Disproved(now, known.Armed) {
-			return verify.NotTracked
+			return verify.NotTracked, time.Time{}
 		}
+		until = verify.Earlier(until, watched.tracked.audits[spot.index].Until(now))
 		if !to.Proven() {
 			state = verify.TrackedUnproven
 		}
 	}
 	if found < len(watched.keys) { // It is not known where they are.
-		return verify.NotTracked
+		return verify.NotTracked, time.Time{}
 	}
-	return state
+	return state, until
 }
 
 // unchanged returns since when the server has reported no change of the keys; zero if one of them is not armed.
@@ -102,11 +94,6 @@ func (w *Watcher) unchanged(watched *watch) (since time.Time) {
 		since = latest(since, key.Since)
 	}
 	return since
-}
-
-// unhurried reports whether the state of the tracking remains the same while time passes and nothing else happens.
-func (t *tracked) unhurried() bool {
-	return !t.on || !slices.ContainsFunc(t.audits, func(a verify.Audit) bool { return !a.Settled() })
 }
 
 // tracks reports whether one of the keys is read in this way.
@@ -127,7 +114,7 @@ func (w *Watcher) track(id ID, next, old *watch) {
 	if len(next.keys) == 0 {
 		return
 	}
-	next.on, next.settled = true, false
+	next.on = true
 	idle := w.coalescer.Idle(id)
 	for spot := range next.spots() {
 		to := w.trackerOf(spot)
@@ -145,7 +132,7 @@ func (w *Watcher) newTracker(at database) *tracker {
 	name := at.endpoint.String()
 	to := &tracker{database: at, Tracker: tracking.New(tracking.Options{
 		Conn: w.options.Pool.Conn(at.endpoint, at.number), Name: name, Database: at.number,
-		Mark: w.mark, Budgets: &w.budgets, Proven: w.evidenceChanged, Recorder: w.options.Recorder, Timing: w.options.Tracking,
+		Mark: w.mark, Budgets: &w.budgets, Recorder: w.options.Recorder, Timing: w.options.Tracking,
 		Log: w.options.Log.WithValues("endpoint", name, "database", at.number),
 	})}
 	w.trackers[at] = to
@@ -169,19 +156,22 @@ func (w *Watcher) untrack(id ID, old, next *watch) {
 			w.changed.Set()
 		}
 	}
-	old.on, old.settled = false, false
+	old.on = false
 }
 
 // choose tracks the keys of an id while notifications are not proven, also if there is never a verdict because no
 // subscription lasts. The one source begins before the other ends: each begins with a wake, and notifications are proven
-// only by a confirmed subscription.
-func (w *Watcher) choose(id ID, watched *watch, now time.Time) {
+// only by a confirmed subscription. It returns when the choice may change although nothing else happens.
+func (w *Watcher) choose(id ID, watched *watch, now time.Time) (until time.Time) {
+	grace := watched.since.Add(verify.GracePeriod)
 	switch {
 	case watched.trackingOnly:
-	case watched.reported.Reason == verify.Undecided && now.Sub(watched.since) < verify.GracePeriod:
+	case watched.reported.Reason == verify.Undecided && now.Before(grace):
+		return grace
 	case watched.reported.Reason == verify.ReasonSubscribed:
 		w.untrack(id, watched, &watch{})
 	case !watched.on:
 		w.track(id, watched, &watch{})
 	}
+	return until
 }

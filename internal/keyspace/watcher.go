@@ -64,18 +64,20 @@ type Watcher struct {
 	mark      func(id ID, cause coalesce.Cause) // Mark of the coalescer
 	budgets   budget.Namespaces                 // how many events each namespace may take
 
-	// reviewed has the ids that the last review looked at. Only the reviewer uses it.
-	reviewed []ID
-
 	mu          sync.Mutex
 	watches     map[ID]*watch
-	users       map[auth.Endpoint]int // how many ids watch keys of a server
+	users       map[auth.Endpoint]*users
 	supervisors map[auth.Endpoint]*supervisor
 	trackers    map[database]*tracker
 	// changed is set while the running supervisors and trackers may differ from these.
 	changed coalesce.Signal
-	// evidenceChanged is set while verdicts may differ from the reported ones.
-	evidenceChanged coalesce.Signal
+}
+
+// users are the ids that watch keys of an endpoint.
+type users struct {
+	ids map[ID]struct{}
+	// version is that of the Directory at which the ids were woken last.
+	version uint64
 }
 
 // watch is what one id watches.
@@ -94,9 +96,6 @@ type watch struct {
 	placedAt uint64
 	// lost means that it was not known then where all keys are.
 	lost bool
-	// settled means that what is reported remains the same as long as the version is judgedAt, however much time passes.
-	settled  bool
-	judgedAt uint64
 }
 
 func newWatch(e auth.Endpoint, keys []Key, trackingOnly bool) *watch {
@@ -141,12 +140,10 @@ func New(options Options) *Watcher {
 		coalescer:   coalescer,
 		mark:        coalescer.Mark,
 		watches:     map[ID]*watch{},
-		users:       map[auth.Endpoint]int{},
+		users:       map[auth.Endpoint]*users{},
 		supervisors: map[auth.Endpoint]*supervisor{},
 		trackers:    map[database]*tracker{},
 		changed:     coalesce.NewSignal(),
-
-		evidenceChanged: coalesce.NewSignal(),
 	}
 }
 
@@ -172,6 +169,7 @@ func (w *Watcher) Ensure(id ID, e auth.Endpoint, from Sources, keys ...Key) {
 	defer w.mu.Unlock()
 	old, watching := w.watches[id]
 	if watching && old.is(e, keys, from == OnlyTracking) {
+		w.relocate(id, old, time.Now())
 		return
 	}
 	next := newWatch(e, keys, from == OnlyTracking)
@@ -180,22 +178,31 @@ func (w *Watcher) Ensure(id ID, e auth.Endpoint, from Sources, keys ...Key) {
 	}
 	w.locate(next)
 	w.watches[id] = next
-	w.count(e, 1)
 	w.coalescer.Add(id)
 	w.join(id, next, old)
 	if next.trackingOnly || old.on {
 		w.track(id, next, old)
 	}
 	if watching {
-		w.count(old.endpoint, -1)
+		w.unuse(id, old.endpoint)
 		w.leave(id, old, next)
 	}
+	w.use(id, next)
 }
 
-// count counts the ids that watch keys of an endpoint.
-func (w *Watcher) count(e auth.Endpoint, more int) {
-	w.users[e] += more
-	if w.users[e] == 0 {
+// use records that an id watches keys of an endpoint.
+func (w *Watcher) use(id ID, next *watch) {
+	e := next.endpoint
+	if w.users[e] == nil {
+		w.users[e] = &users{ids: map[ID]struct{}{}, version: next.placedAt}
+	}
+	w.users[e].ids[id] = struct{}{}
+}
+
+// unuse ends that.
+func (w *Watcher) unuse(id ID, e auth.Endpoint) {
+	delete(w.users[e].ids, id)
+	if len(w.users[e].ids) == 0 {
 		delete(w.users, e)
 	}
 }
@@ -210,7 +217,7 @@ func (w *Watcher) Forget(id ID) {
 	}
 	delete(w.watches, id)
 	w.coalescer.Remove(id)
-	w.count(old.endpoint, -1)
+	w.unuse(id, old.endpoint)
 	w.leave(id, old, &watch{})
 }
 
@@ -243,11 +250,8 @@ func (w *Watcher) join(id ID, next, old *watch) {
 		}
 		to.users++
 		to.classes[spot.key.Class]++
-		if to.classes[spot.key.Class] == 1 {
-			to.reclassed++
-			if ok {
-				to.due.Set()
-			}
+		if ok && to.classes[spot.key.Class] == 1 {
+			to.due.Set()
 		}
 		if old.includes(spot.server, spot.key.channel()) {
 			continue
@@ -273,12 +277,10 @@ func (w *Watcher) newSupervisor(e auth.Endpoint) *supervisor {
 		log:      log,
 		due:      coalesce.NewSignal(),
 		classes:  map[verify.Class]int{},
-
-		evidenceChanged: w.evidenceChanged,
 	}
 	s.set.restFor = w.timing.restFor
 	s.inspector = &inspector{
-		conn: conn, evidence: evidence, changed: w.evidenceChanged, log: log,
+		conn: conn, evidence: evidence, changed: s.set.wakeAll, log: log,
 		configure: w.options.Configure, classes: func() []verify.Class { return w.classes(s) },
 	}
 	return s
@@ -302,7 +304,6 @@ func (w *Watcher) leave(id ID, old, next *watch) {
 		from.classes[spot.key.Class]--
 		if from.classes[spot.key.Class] == 0 {
 			delete(from.classes, spot.key.Class)
-			from.reclassed++
 		}
 		if !next.includes(spot.server, spot.key.channel()) {
 			from.set.remove(spot.key.channel(), id)
@@ -321,7 +322,6 @@ func (w *Watcher) Start(ctx context.Context) error {
 	defer w.coalescer.Stop()
 	defer workers.Wait()
 	workers.Go(func() { w.coalescer.Run(ctx, w.options.Deliver) })
-	workers.Go(func() { w.reviewer(ctx) })
 
 	running := map[runner]context.CancelFunc{}
 	for {
@@ -337,6 +337,8 @@ func (w *Watcher) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-w.changed:
+		case <-w.options.Directory.Changed():
+			w.wakeMoved()
 		}
 	}
 }
@@ -345,8 +347,6 @@ func (w *Watcher) Start(ctx context.Context) error {
 type runner interface {
 	run(ctx context.Context)
 	server() auth.Endpoint
-	// noteVersion reports whether verdicts may have changed since the last call. It is called with the lock of the watcher.
-	noteVersion() bool
 }
 
 // needed returns the supervisors and the trackers whose keys are watched.

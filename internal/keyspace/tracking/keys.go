@@ -48,8 +48,6 @@ type keySet struct {
 
 	mu   sync.Mutex
 	keys map[Key]*entry
-	// version grows when a key begins or ends to be tracked.
-	version uint64
 	// refused has when each refused key becomes due again. None becomes due before retryAt.
 	refused map[Key]time.Time
 	retryAt time.Time
@@ -162,7 +160,6 @@ func (s *keySet) end(moves bool) {
 		if e.tracked && !moves {
 			s.markAll(e, coalesce.Lost)
 			e.tracked = false
-			s.version++
 		}
 		e.state, e.confirmed = unarmed, false
 	}
@@ -206,7 +203,6 @@ func (s *keySet) read(key Key, length int64) {
 	case !e.confirmed:
 		cause = coalesce.Confirmed
 		e.tracked, e.confirmed = true, true
-		s.version++
 	case length < e.length || e.equal >= quietReplies:
 		cause = coalesce.Shrink
 	}
@@ -238,7 +234,6 @@ func (s *keySet) refuse(key Key, retryAt time.Time) {
 	if e.tracked {
 		s.markAll(e, coalesce.Lost)
 		e.tracked, e.confirmed = false, false
-		s.version++
 	}
 	e.state = refused
 	s.due.SetIdle(key, true)
@@ -330,13 +325,6 @@ func (s *keySet) wakeAll() {
 			s.markAll(e, coalesce.Changed)
 		}
 	}
-}
-
-// versionNow returns the version.
-func (s *keySet) versionNow() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.version
 }
 
 // stateOf returns what is known about a key.

@@ -68,9 +68,7 @@ type Options struct {
 	// Mark is called for each ID whose key may have changed. It must not block.
 	Mark func(id ID, cause coalesce.Cause)
 	// Budgets has how many events each namespace may take.
-	Budgets *budget.Namespaces
-	// Proven is set when the first invalidation of a session has come, and when a session ends.
-	Proven   coalesce.Signal
+	Budgets  *budget.Namespaces
 	Recorder Recorder
 	Timing   Timing
 	Log      logr.Logger
@@ -82,7 +80,6 @@ type Tracker struct {
 	conn     *connection.Conn
 	keys     *keySet
 	strays   *rate.Limiter // messages that nobody asked for
-	proof    coalesce.Signal
 	name     string
 	database int
 	recorder Recorder
@@ -92,14 +89,12 @@ type Tracker struct {
 	log         logr.Logger
 	// proven means that an invalidation has come in this session.
 	proven atomic.Bool
-	// proofs is how often proven has changed.
-	proofs atomic.Uint64
 }
 
 // New returns a Tracker without keys.
 func New(options Options) *Tracker {
 	return &Tracker{
-		conn: options.Conn, keys: newKeySet(options.Mark, options.Budgets), strays: budget.NewStrays(), proof: options.Proven,
+		conn: options.Conn, keys: newKeySet(options.Mark, options.Budgets), strays: budget.NewStrays(),
 		name: options.Name, database: options.Database, recorder: options.Recorder,
 		timing: options.Timing, log: options.Log,
 	}
@@ -133,9 +128,6 @@ func (t *Tracker) State(key Key) State { return t.keys.stateOf(key) }
 // Proven reports whether an invalidation has come in this session. Until then it is not known whether the server sends
 // any.
 func (t *Tracker) Proven() bool { return t.proven.Load() }
-
-// Version returns a number that grows when the tracking of a key begins, ends or is proven.
-func (t *Tracker) Version() uint64 { return t.keys.versionNow() + t.proofs.Load() }
 
 // Run runs one session after the other until ctx is done. While the server is down it waits for the prober of the pool.
 func (t *Tracker) Run(ctx context.Context) {
@@ -193,8 +185,6 @@ func (t *Tracker) session(ctx context.Context) (opened bool, err error) {
 		t.keys.end(conn != nil)
 	}
 	t.proven.Store(false)
-	t.proofs.Add(1)
-	t.proof.Set()
 	t.recorder.Tracked(t.name, t.database, false)
 	return true, err
 }
@@ -202,7 +192,6 @@ func (t *Tracker) session(ctx context.Context) (opened bool, err error) {
 // prove records that an invalidation of an armed key has come.
 func (t *Tracker) prove() {
 	if !t.proven.Swap(true) {
-		t.proofs.Add(1)
-		t.proof.Set()
+		t.keys.wakeAll()
 	}
 }

@@ -74,8 +74,14 @@ func (a *Audit) disproved(now time.Time, key Subscription, silentUntil time.Time
 	return misses >= missesToDisprove && !key.HeardAt.After(a.missingSince) && silentUntil.Before(a.missingSince)
 }
 
-// Settled reports whether no growth waits for its event, and none was missed.
-func (a *Audit) Settled() bool { return a.grownAt.IsZero() && a.misses == 0 }
+// Until returns when an event that has not come yet will show that the server publishes none, and zero if there is no
+// such event.
+func (a *Audit) Until(now time.Time) time.Time {
+	if a.grownAt.IsZero() || a.overdue(now) || a.misses+1 < missesToDisprove {
+		return time.Time{}
+	}
+	return a.grownAt.Add(eventDelay)
+}
 
 // Disproved reports whether the depths of a key show that the server does not tell of its changes, although it tracks
 // the key.

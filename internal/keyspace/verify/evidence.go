@@ -26,8 +26,6 @@ func (s Setting) silent(class Class) bool { return s.Readable && !s.Flags.publis
 type Evidence struct {
 	mu      sync.Mutex
 	setting Setting
-	// version grows with each change that may change a verdict.
-	version uint64
 	// heard are the classes of the events that came.
 	heard []Class
 	// silentUntil is when, by its setting, the server last published no events of a class.
@@ -39,10 +37,10 @@ func (e *Evidence) Begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.setting, e.heard = Setting{}, nil
-	e.version++
 }
 
-// Heard records an event of a class. It reports whether it is the first one.
+// Heard records an event of a class. It reports whether that is news: the first one proves that the server publishes
+// events of the class, unless its setting can be read.
 func (e *Evidence) Heard(class Class) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -50,8 +48,7 @@ func (e *Evidence) Heard(class Class) bool {
 		return false
 	}
 	e.heard = append(e.heard, class)
-	e.version++
-	return true
+	return !e.setting.Readable
 }
 
 // Told records the setting that was read. It reports whether it has changed.
@@ -59,9 +56,6 @@ func (e *Evidence) Told(setting Setting, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	news := e.setting != setting
-	if news {
-		e.version++
-	}
 	if e.silentUntil == nil {
 		e.silentUntil = map[Class]time.Time{}
 	}
@@ -72,13 +66,6 @@ func (e *Evidence) Told(setting Setting, now time.Time) bool {
 	}
 	e.setting = setting
 	return news
-}
-
-// Version returns a number that grows when verdicts may change.
-func (e *Evidence) Version() uint64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.version
 }
 
 // SilentUntil returns until when, by its setting, the server published no events of a class, and zero if its setting

@@ -92,50 +92,54 @@ type Key struct {
 
 // Judge returns the verdict on keys of a server. It is that of the first key whose growth is not announced. wanted are
 // the classes of all watched keys of the server: the flags for one class must not be lost when those for another are
-// set.
-func Judge(server *Evidence, keys []Key, wanted iter.Seq[Class], now time.Time) Verdict {
+// set. until is when the verdict may change although nothing else happens, and zero if it does not.
+func Judge(server *Evidence, keys []Key, wanted iter.Seq[Class], now time.Time) (verdict Verdict, until time.Time) {
 	for _, key := range keys {
 		setting, heard := server.of(key.Class)
-		reason := key.judge(setting, heard, server.SilentUntil(key.Class, now), now)
+		reason, holds := key.judge(setting, heard, server.SilentUntil(key.Class, now), now)
+		until = Earlier(until, holds)
 		switch reason {
 		case ReasonSubscribed:
 		case ReasonNotConfigured:
-			return notConfigured(setting, wanted)
+			return notConfigured(setting, wanted), until
 		default:
-			return Verdict{Reason: reason}
+			return Verdict{Reason: reason}, until
 		}
 	}
-	return Verdict{Reason: ReasonSubscribed}
+	return Verdict{Reason: ReasonSubscribed}, until
 }
 
-func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) Reason {
-	waited := now.Sub(k.Subscription.Since) >= GracePeriod
+func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) (reason Reason, until time.Time) {
+	grace := k.Subscription.Since.Add(GracePeriod)
+	waited := !now.Before(grace)
 	switch {
 	case k.Subscription.Forbidden:
-		return ReasonPermissionDenied
+		return ReasonPermissionDenied, until
 	case k.Subscription.Crowded:
-		return ReasonTooManyNotifications
+		return ReasonTooManyNotifications, until
 	case !k.Subscription.Present && waited:
-		return ReasonUnreachable
+		return ReasonUnreachable, until
 	case !k.Subscription.Present:
-		return Undecided
+		return Undecided, grace
 	case setting.silent(k.Class):
-		return ReasonNotConfigured
+		return ReasonNotConfigured, until
 	case k.Audit.disproved(now, k.Subscription, silentUntil):
-		return ReasonNoEventsObserved
+		return ReasonNoEventsObserved, until
 	case heard || setting.Readable:
-		return ReasonSubscribed
+		return ReasonSubscribed, k.Audit.Until(now)
 	case !waited:
-		return Undecided
+		return Undecided, grace
 	default:
-		return ReasonUnverified
+		return ReasonUnverified, k.Audit.Until(now)
 	}
 }
 
-// Settled reports whether the verdict on a key remains the same while time passes and nothing else happens.
-func (k Key) Settled(now time.Time) bool {
-	waited := now.Sub(k.Subscription.Since) >= GracePeriod
-	return waited && !k.Subscription.Crowded && k.Audit.Settled()
+// Earlier returns the earlier of two times, of which a zero one does not count.
+func Earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // notConfigured returns the verdict on keys while the setting lacks flags for one of them.

@@ -68,7 +68,7 @@ func limited(cluster *rest.Config) *rest.Config {
 
 // newWatcher returns the watcher of the queues, which delivers its wakes to the controller.
 func newWatcher(
-	pool *connection.Pool, directory *topology.Directory, wakes enqueue.Wakes, recorder keyspace.Recorder, options options,
+	pool *connection.Pool, directory *topology.Directory, wakes *enqueue.Wakes, recorder keyspace.Recorder, options options,
 ) *keyspace.Watcher {
 	return keyspace.New(keyspace.Options{
 		Pool:      pool,
@@ -107,7 +107,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	if err != nil {
 		return err
 	}
-	wakes := make(enqueue.Wakes)
+	wakes := enqueue.NewWakes()
 	leads := func() bool { return lease == nil || lease.Held() }
 	collectors := newCollectors(options, leads)
 	watcher := newWatcher(pool, directory, wakes, collectors, options)

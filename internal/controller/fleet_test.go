@@ -255,14 +255,14 @@ func (f *fleet) on(request func(ctx context.Context, kind string, of types.Names
 }
 
 // push puts messages into the queue of a ScaledJob, and tells of it like the watcher.
-func (f *fleet) push(ctx context.Context, of types.NamespacedName, depth int64) {
+func (f *fleet) push(_ context.Context, of types.NamespacedName, depth int64) {
 	f.queues.SetDepth(of.String(), depth)
-	f.r.Wakes.Deliver(ctx, coalesce.Wake{ID: coalesce.ID(of), Cause: coalesce.Growth})
+	f.r.Wakes.Deliver(coalesce.Wake{ID: coalesce.ID(of), Cause: coalesce.Growth})
 }
 
 // look asks for a reconcile, like the watcher when it has subscribed.
-func (f *fleet) look(ctx context.Context, of types.NamespacedName) {
-	f.r.Wakes.Deliver(ctx, coalesce.Wake{ID: coalesce.ID(of), Cause: coalesce.Confirmed})
+func (f *fleet) look(_ context.Context, of types.NamespacedName) {
+	f.r.Wakes.Deliver(coalesce.Wake{ID: coalesce.ID(of), Cause: coalesce.Confirmed})
 }
 
 // settled lets everything happen that happens without time passing.
@@ -304,7 +304,7 @@ type deafWatcher struct{}
 func (deafWatcher) Ensure(keyspace.ID, auth.Endpoint, keyspace.Sources, ...keyspace.Key) {}
 func (deafWatcher) Forget(keyspace.ID)                                                   {}
 func (deafWatcher) SetIdle(keyspace.ID, bool)                                            {}
-func (deafWatcher) TakeNotified(keyspace.ID) time.Time                                   { return time.Time{} }
+func (deafWatcher) Serve(keyspace.ID) time.Time                                          { return time.Time{} }
 
 func (deafWatcher) Observed(keyspace.ID, string, int64, time.Time) bool { return false }
 

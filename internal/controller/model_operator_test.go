@@ -107,7 +107,7 @@ func newOperatorProcess(
 		Recorder: &eventLog{},
 		Metrics:  metrics.New(prometheus.NewRegistry()),
 		Statuses: &report.StatusWriter{Client: cached},
-		Wakes:    make(enqueue.Wakes),
+		Wakes:    enqueue.NewWakes(),
 		Leads:    func() bool { return true },
 	}
 	return p

@@ -69,6 +69,22 @@ func TestAPauseThatEndsDuringTheReconcileIsNotForgotten(t *testing.T) {
 	g.Expect(untilChore(mem, false, 0, after)).To(Equal(never), "the Jobs were created")
 }
 
+// What is known about the notifications may change by time alone. Then the status must say so, and the source of events
+// may have to change.
+func TestAReconcileComesWhenTheStateOfTheNotificationsMayChange(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.reconcile(t.Context())
+		for after, want := range map[time.Duration]time.Duration{5 * time.Second: 5 * time.Second, -time.Second: dueSpacing} {
+			w.watcher.state.ValidUntil = time.Now().Add(after)
+			w.Expect(w.reconcile(t.Context())).To(beRequeue(want, enqueue.PriorityNormal))
+		}
+		w.watcher.state.ValidUntil = time.Now().Add(time.Hour)
+		w.Expect(w.reconcile(t.Context())).To(HaveField("Priority", HaveValue(Equal(enqueue.PriorityResync))))
+	})
+}
+
 // Retries of a busy server take turns if many share it.
 func TestRetriesOfABusyServerTakeTurns(t *testing.T) {
 	t.Parallel()

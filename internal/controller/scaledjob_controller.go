@@ -71,8 +71,9 @@ type watcher interface {
 	Forget(id keyspace.ID)
 	// SetIdle sets whether the next reconcile could create no Job. Wake-ups of idle ScaledJobs are less frequent.
 	SetIdle(id keyspace.ID, idle bool)
-	// TakeNotified returns when the first growth since the last call was notified; zero if none was.
-	TakeNotified(id keyspace.ID) time.Time
+	// Serve says that the queues will be read now, so that wake-ups until then are served. It returns when the first growth
+	// since the last call was notified; zero if none was.
+	Serve(id keyspace.ID) (notified time.Time)
 	// Observed reports a depth that was read between began and now. It returns true if the key grew without a
 	// notification.
 	Observed(id keyspace.ID, key string, depth int64, began time.Time) (missed bool)
@@ -120,7 +121,7 @@ type Reconciler struct {
 	// Leads reports whether this process is certainly the leader. While it is not, another replica may be the leader.
 	Leads func() bool
 	// Wakes carries requests for reconciles from the watcher.
-	Wakes enqueue.Wakes
+	Wakes *enqueue.Wakes
 
 	memories memories
 	// limiter bounds the creates and deletes of Jobs of each namespace that are under way.

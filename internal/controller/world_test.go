@@ -152,7 +152,7 @@ func newWorld(tb testing.TB, objects ...client.Object) *world {
 		Recorder: w.events,
 		Metrics:  metrics.New(w.metrics),
 		Statuses: &report.StatusWriter{Client: cached},
-		Wakes:    make(enqueue.Wakes),
+		Wakes:    enqueue.NewWakes(),
 		Leads:    func() bool { return true },
 	}
 	tb.Cleanup(w.expectNothingChanged)
@@ -468,7 +468,7 @@ func (f *fakeWatcher) Ensure(_ keyspace.ID, endpoint auth.Endpoint, from keyspac
 
 func (f *fakeWatcher) Forget(keyspace.ID) { f.forgotten = true }
 
-func (f *fakeWatcher) TakeNotified(keyspace.ID) time.Time {
+func (f *fakeWatcher) Serve(keyspace.ID) time.Time {
 	notified := f.notified
 	f.notified = time.Time{}
 	return notified

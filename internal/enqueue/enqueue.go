@@ -11,6 +11,7 @@ package enqueue
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -33,18 +34,44 @@ type (
 	wake struct {
 		key   types.NamespacedName
 		class int
+		after time.Duration
 	}
 
 	// Wakes carries wake-ups from the watcher to the work queue, as generic events of a channel source.
-	Wakes chan event.TypedGenericEvent[wake]
+	Wakes struct {
+		events chan event.TypedGenericEvent[wake]
+
+		mu sync.Mutex
+		// more are wake-ups that came while there was an event in the channel already. The handler of that event, or of the one
+		// after it, takes them.
+		more []wake
+	}
 )
 
-// Deliver sends a wake-up of the watcher to the controller. It blocks until the controller receives it, or ctx ends.
-func (w Wakes) Deliver(ctx context.Context, from coalesce.Wake) {
-	wanted := wake{key: types.NamespacedName(from.ID), class: classOf(from.Cause)}
+// NewWakes returns a channel of wake-ups.
+func NewWakes() *Wakes { return &Wakes{events: make(chan event.TypedGenericEvent[wake], 1)} }
+
+// Deliver sends a wake-up of the watcher to the work queue. It never blocks.
+func (w *Wakes) Deliver(from coalesce.Wake) {
+	wanted := wake{key: types.NamespacedName(from.ID), class: classOf(from.Cause), after: from.After}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	select {
-	case w <- event.TypedGenericEvent[wake]{Object: wanted}:
-	case <-ctx.Done():
+	case w.events <- event.TypedGenericEvent[wake]{Object: wanted}:
+	default:
+		w.more = append(w.more, wanted)
+	}
+}
+
+// handle adds the wake-up of an event to the work queue, and those that came after it.
+func (w *Wakes) handle(_ context.Context, e event.TypedGenericEvent[wake], queue requestQueue) {
+	w.mu.Lock()
+	more := w.more
+	w.more = nil
+	w.mu.Unlock()
+	enqueue(queue, e.Object.key, &e.Object.class, e.Object.after)
+	for _, each := range more {
+		enqueue(queue, each.key, &each.class, each.after)
 	}
 }
 
@@ -69,11 +96,15 @@ func After(delay time.Duration, class int) reconcile.Result {
 // certain.
 const afterBackoff time.Duration = -1
 
-// enqueue adds a request. After failed reconciles of the ScaledJob, the request waits for the backoff: events must
-// neither bypass the backoff nor be lost.
-func enqueue(queue requestQueue, key types.NamespacedName, class *int) {
+// enqueue adds a request that is due after a delay. After failed reconciles of the ScaledJob, the request waits for the
+// backoff instead: events must neither bypass the backoff nor be lost.
+func enqueue(queue requestQueue, key types.NamespacedName, class *int, delay time.Duration) {
+	request := reconcile.Request{NamespacedName: key}
+	if delay == 0 || queue.NumRequeues(request) > 0 {
+		delay = afterBackoff
+	}
 	queue.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(
-		priorityqueue.AddOpts{Priority: class, After: afterBackoff}, reconcile.Request{NamespacedName: key})
+		priorityqueue.AddOpts{Priority: class, After: delay}, request)
 }
 
 // RateLimiter delays retries with an exponential backoff per ScaledJob.
@@ -83,12 +114,6 @@ func RateLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
 }
 
 // Source returns the source that adds the wake-ups to the work queue of a controller.
-func (w Wakes) Source() source.Source { return source.TypedChannel(w, wakeHandler()) }
-
-func wakeHandler() handler.TypedEventHandler[wake, reconcile.Request] {
-	return handler.TypedFuncs[wake, reconcile.Request]{
-		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[wake], queue requestQueue) {
-			enqueue(queue, e.Object.key, &e.Object.class)
-		},
-	}
+func (w *Wakes) Source() source.Source {
+	return source.TypedChannel(w.events, handler.TypedFuncs[wake, reconcile.Request]{GenericFunc: w.handle})
 }

@@ -5,6 +5,8 @@ package enqueue
 
 import (
 	"context"
+	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,7 +56,7 @@ func (q *workQueue) next() (key types.NamespacedName, patience, waited time.Dura
 }
 
 // add adds a request for a ScaledJob, as for an event.
-func (q *workQueue) add(key types.NamespacedName, class int) { enqueue(q, key, &class) }
+func (q *workQueue) add(key types.NamespacedName, class int) { enqueue(q, key, &class, 0) }
 
 // fail requests the retry of a failed reconcile, like the controller.
 func (q *workQueue) fail(key types.NamespacedName) {
@@ -203,10 +205,10 @@ func TestWakesDeliver(t *testing.T) {
 		t.Run(cause.String(), func(t *testing.T) {
 			t.Parallel()
 			withQueue(t, func(ctx context.Context, q *workQueue) {
-				wakes := make(Wakes, 1)
-				wakes.Deliver(ctx, coalesce.Wake{ID: coalesce.ID(emails), Cause: cause})
+				wakes := NewWakes()
+				wakes.Deliver(coalesce.Wake{ID: coalesce.ID(emails), Cause: cause})
 
-				wakeHandler().Generic(ctx, <-wakes, q)
+				wakes.handle(ctx, <-wakes.events, q)
 
 				key, patience, _ := q.next()
 				q.Expect(key).To(Equal(emails))
@@ -216,24 +218,84 @@ func TestWakesDeliver(t *testing.T) {
 	}
 }
 
-// The controller receives no wake-ups before it has started and after it has stopped.
-func TestWakesDeliverEndsWithItsContext(t *testing.T) {
+// A wake-up that is due later becomes a request that is due later, and an earlier one brings it forward.
+func TestWakesWaitInTheQueue(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		delivered := make(chan struct{})
-		go func() {
-			make(Wakes).Deliver(ctx, coalesce.Wake{ID: coalesce.ID(emails)})
-			close(delivered)
-		}()
-		synctest.Wait()
-		select {
-		case <-delivered:
-			t.Error("no wake-up was received")
-		default:
+	withQueue(t, func(ctx context.Context, q *workQueue) {
+		wakes := NewWakes()
+		for _, after := range []time.Duration{time.Second, 25 * time.Millisecond} {
+			wakes.Deliver(coalesce.Wake{ID: coalesce.ID(emails), Cause: coalesce.Growth, After: after})
+			wakes.handle(ctx, <-wakes.events, q)
 		}
-
-		cancel()
-		<-delivered
+		_, patience, waited := q.next()
+		q.Expect(waited).To(Equal(25 * time.Millisecond))
+		q.Expect(patience).To(BeZero())
+		q.Done(requestOf(emails))
+		synctest.Wait()
+		q.Expect(q.Len()).To(BeZero(), "they have merged")
 	})
+}
+
+// A wake-up that is due later waits for the backoff, if there is one.
+func TestWakesWaitForTheBackoff(t *testing.T) {
+	t.Parallel()
+	withQueue(t, func(ctx context.Context, q *workQueue) {
+		q.failTimes(emails, 5)
+		synctest.Wait()
+		wakes := NewWakes()
+		wakes.Deliver(coalesce.Wake{ID: coalesce.ID(emails), Cause: coalesce.Growth, After: time.Millisecond})
+		wakes.handle(ctx, <-wakes.events, q)
+		_, _, waited := q.next()
+		q.Expect(waited).To(Equal(retry.APIServer.After(5)))
+	})
+}
+
+// Nobody receives wake-ups before the controller has started, and slow requests must not hold up who delivers them.
+func TestWakesAreKeptUntilSomebodyReceivesThem(t *testing.T) {
+	t.Parallel()
+	withQueue(t, func(ctx context.Context, q *workQueue) {
+		const many = 5000
+		wakes, want, got := NewWakes(), map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
+		for i := range many {
+			key := types.NamespacedName{Namespace: "mail", Name: strconv.Itoa(i)}
+			wakes.Deliver(coalesce.Wake{ID: coalesce.ID(key), Cause: coalesce.Growth})
+			want[key] = true
+		}
+		q.Expect(wakes.Source().Start(ctx, q)).To(Succeed())
+		synctest.Wait()
+		for range many {
+			key, _, _ := q.next()
+			got[key] = true
+			q.Done(requestOf(key))
+		}
+		q.Expect(got).To(Equal(want))
+	})
+}
+
+// Whoever delivers and receives at the same time, every wake-up arrives.
+func TestNoWakeIsLostBetweenThoseWhoDeliver(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	queue := newQueue(1, func(string, int) {})
+	defer queue.ShutDown()
+	wakes := NewWakes()
+	g.Expect(wakes.Source().Start(ctx, queue)).To(Succeed())
+	const deliverers, each = 4, 2000
+	var delivering sync.WaitGroup
+	for n := range deliverers {
+		delivering.Go(func() {
+			for i := range each {
+				wakes.Deliver(coalesce.Wake{ID: coalesce.ID{Name: strconv.Itoa(n*each + i)}, Cause: coalesce.Growth})
+			}
+		})
+	}
+	seen := map[string]bool{}
+	for len(seen) < deliverers*each {
+		request, _, _ := queue.GetWithPriority()
+		seen[request.Name] = true
+		queue.Done(request)
+	}
+	delivering.Wait()
 }

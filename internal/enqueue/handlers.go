@@ -69,7 +69,7 @@ func enqueueLater(queue requestQueue, delays map[types.NamespacedName]time.Durat
 
 func enqueueOwner(queue requestQueue, job client.Object, class *int) {
 	if owner, _, ok := jobs.Owner(job); ok {
-		enqueue(queue, owner, class)
+		enqueue(queue, owner, class, 0)
 	}
 }
 

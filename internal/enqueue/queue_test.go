@@ -127,10 +127,10 @@ func TestRequestThatWaitsLongGoesFirst(t *testing.T) {
 		g, queue := NewWithT(t), newQueue(1, func(string, int) {})
 		defer queue.ShutDown()
 		for i := range growing {
-			enqueue(queue, named("growing", i), new(PriorityGrowth))
+			enqueue(queue, named("growing", i), new(PriorityGrowth), 0)
 		}
 		for i := range others {
-			enqueue(queue, named("others", i), new(PriorityNormal))
+			enqueue(queue, named("others", i), new(PriorityNormal), 0)
 		}
 		served := serve(queue, 5*time.Second)
 		g.Expect(served).To(HaveLen(others))
@@ -386,7 +386,7 @@ func TestQueueConcurrently(t *testing.T) {
 			for i := range adds {
 				key := named(namespace, i%keys)
 				lastAdd[index(key)].Store(clock.Add(1))
-				enqueue(queue, key, new(PriorityGrowth))
+				enqueue(queue, key, new(PriorityGrowth), 0)
 			}
 		})
 	}

@@ -22,7 +22,7 @@
 //
 // A server confirms subscriptions even if it never publishes anything. So a [Watcher] also reports the verdict of
 // package verify: it reads the setting of the server, records which classes of events arrive, and receives the depths
-// that were read. A change of the verdict wakes.
+// that were read. A change of the verdict wakes; those that come by time alone are foretold by [State].
 //
 // # The files
 //
@@ -37,7 +37,7 @@
 //	places.go       which servers of a deployment have the keys, and how a key moves
 //
 // A message goes from the session through the supervisor and the channels to package coalesce, which limits the rate of
-// the wakes of an id and delivers them. A session never reconnects. An interruption always ends it, and the
+// the wakes of an id, and on to the work queue. A session never reconnects. An interruption always ends it, and the
 // confirmations of the next session follow.
 //
 // # The states of a channel
@@ -82,7 +82,6 @@
 //
 // # Locks
 //
-// Locks are taken in this order: the watcher, the Directory or a session, its channels or tracked keys, the coalescer
-// or the evidence. They are held only for map look-ups, never during I/O and not while a wake is delivered. A slow
-// consumer delays nothing else; the wakes of each id merge meanwhile.
+// Locks are taken in this order: the watcher, the Directory or a session, its channels or tracked keys, the
+// throttle or the evidence. They are held only for map look-ups, and never during I/O. A wake is delivered without waiting.
 package keyspace

@@ -26,10 +26,10 @@ func TestTheLifeOfAWatcher(t *testing.T) {
 	endpoint := auth.Endpoint{Address: server.Addr()}
 	var h *harness
 	t.Run("from start to end", func(t *testing.T) {
-		h = newHarness(t, server.Addr(), func(w *Watcher) {
-			w.Ensure(named("early"), endpoint, AnySource, list("queue"))
-			w.Ensure(named("forgotten"), endpoint, AnySource, list("other"))
-			w.Forget(named("forgotten"))
+		h = newHarness(t, server.Addr(), func(w *harness) {
+			w.Ensure("early", endpoint, list("queue"))
+			w.Ensure("forgotten", endpoint, list("other"))
+			w.Forget("forgotten")
 		})
 		h.eventuallyWoken("early", coalesce.Confirmed, 1)
 		h.Ensure("late", endpoint, list("queue"))

@@ -24,7 +24,7 @@ import (
 )
 
 // restingFor sets how long keys with too many notifications rest.
-func restingFor(d time.Duration) func(*Watcher) { return func(w *Watcher) { w.timing.restFor = d } }
+func restingFor(d time.Duration) func(*harness) { return func(w *harness) { w.timing.restFor = d } }
 
 // unboundedOutput is a server that does not cut off a subscriber which takes a flood too slowly.
 func unboundedOutput() redistest.Options {
@@ -148,7 +148,7 @@ func TestNotificationsAreUsedAgainAfterAFlood(t *testing.T) {
 func TestNoPushIsMissedWhileKeysAreFlooded(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), restingFor(20*time.Millisecond), func(w *Watcher) { w.options.Tracking = shortened() })
+	h := newHarness(t, server.Addr(), restingFor(20*time.Millisecond), func(w *harness) { w.options.Tracking = shortened() })
 	const many = 50
 	keys := make([]string, many)
 	for i := range keys {

@@ -52,6 +52,9 @@ type harness struct {
 	endpoint auth.Endpoint
 	reader   *queue.Reader
 	recorded *recorded
+	// inbox has the wakes. serve is called for each of them.
+	inbox *inbox
+	serve func(ctx context.Context, w coalesce.Wake)
 
 	mu    sync.Mutex
 	wakes []coalesce.Wake
@@ -84,9 +87,9 @@ func (r *recorded) Tracked(_ string, _ int, tracked bool) {
 	}
 }
 
-// newHarness runs a watcher of the server at address until the test ends. The prepare functions may change the watcher
-// before it starts.
-func newHarness(t *testing.T, address string, prepare ...func(*Watcher)) *harness {
+// newHarness runs a watcher of the server at address until the test ends. The prepare functions may change the harness
+// before the watcher starts.
+func newHarness(t *testing.T, address string, prepare ...func(*harness)) *harness {
 	t.Helper()
 	endpoint, err := auth.ParseEndpoint(address)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -94,7 +97,7 @@ func newHarness(t *testing.T, address string, prepare ...func(*Watcher)) *harnes
 }
 
 // newPiped runs a watcher of a scripted server in a synctest bubble, until the test in the bubble ends.
-func newPiped(t *testing.T, script redistest.Script, prepare ...func(*Watcher)) *harness {
+func newPiped(t *testing.T, script redistest.Script, prepare ...func(*harness)) *harness {
 	t.Helper()
 	dial := redistest.NewPiped(script).Dial
 	return newHarnessOn(t, auth.Endpoint{Address: "redis:6379"}, connection.Options{Dial: dial}, prepare...)
@@ -103,19 +106,20 @@ func newPiped(t *testing.T, script redistest.Script, prepare ...func(*Watcher)) 
 // newHarnessOn is newHarness with a pool that has these options. A session waits for answers as long as a test does, so
 // that it does not end because the machine is busy.
 func newHarnessOn(
-	t *testing.T, endpoint auth.Endpoint, options connection.Options, prepare ...func(*Watcher),
+	t *testing.T, endpoint auth.Endpoint, options connection.Options, prepare ...func(*harness),
 ) *harness {
 	t.Helper()
 	pool := connection.NewPool(options)
 	directory := topology.New(pool, logr.Discard())
 	h := &harness{
 		Gomega: NewWithT(t), t: t, pool: pool, endpoint: endpoint,
-		reader: queue.NewReader(pool, directory), recorded: newRecorded(), seen: map[string]int64{},
+		reader: queue.NewReader(pool, directory), recorded: newRecorded(), inbox: newInbox(), seen: map[string]int64{},
 	}
-	h.Watcher = New(Options{Pool: pool, Directory: directory, Deliver: h.deliver, Recorder: h.recorded, Log: logr.Discard()})
+	h.serve = h.readAtWake
+	h.Watcher = New(Options{Pool: pool, Directory: directory, Deliver: h.inbox.add, Recorder: h.recorded, Log: logr.Discard()})
 	h.timing.answerWithin, h.options.Tracking.AnswerWithin = timeout, timeout
 	for _, change := range prepare {
-		change(h.Watcher)
+		change(h)
 	}
 	if endpoint.Mode != auth.ModeStandalone {
 		h.Expect(directory.Claim("team", "all", endpoint, 0)).To(Succeed())
@@ -124,12 +128,13 @@ func newHarnessOn(
 	running.Go(func() { _ = pool.Start(t.Context()) })
 	running.Go(func() { _ = directory.Start(t.Context()) })
 	running.Go(func() { _ = h.Start(t.Context()) })
+	running.Go(func() { h.inbox.run(t.Context(), h.Watcher, h.serve) })
 	t.Cleanup(running.Wait)
 	return h
 }
 
-// deliver reads the key, as a reconciler does, and retries if the read fails.
-func (h *harness) deliver(ctx context.Context, w coalesce.Wake) {
+// readAtWake reads the key, as a reconciler does, and retries if the read fails.
+func (h *harness) readAtWake(ctx context.Context, w coalesce.Wake) {
 	h.mu.Lock()
 	endpoint := h.endpoint
 	h.mu.Unlock()
@@ -167,7 +172,7 @@ func (h *harness) count(id string, cause coalesce.Cause) int {
 	defer h.mu.Unlock()
 	n := 0
 	for _, w := range h.wakes {
-		if w == (coalesce.Wake{ID: named(id), Cause: cause}) {
+		if w.ID == named(id) && w.Cause == cause {
 			n++
 		}
 	}

@@ -62,14 +62,14 @@ type rotation struct {
 	pushes atomic.Int64
 }
 
-func newRotation(t *testing.T, prepare ...func(*Watcher)) *rotation {
+func newRotation(t *testing.T, prepare ...func(*harness)) *rotation {
 	t.Helper()
 	rights := []any{"&*", "+ping", "+subscribe", "+unsubscribe", "+llen"}
 	return newRotationOf(t, redistest.DefaultEvents, rights, prepare...)
 }
 
 // newRotationOf is newRotation with a server that publishes these events, and a user with these rights.
-func newRotationOf(t *testing.T, events string, rights []any, prepare ...func(*Watcher)) *rotation {
+func newRotationOf(t *testing.T, events string, rights []any, prepare ...func(*harness)) *rotation {
 	t.Helper()
 	server, secret := redistest.New(t, redistest.Options{Events: events}), &passwordSecret{value: "p0"}
 	do(t, server, append([]any{"ACL", "SETUSER", "reader", "on", ">p0", "~*"}, rights...)...)
@@ -234,7 +234,7 @@ func TestPushesBetweenTwoConnectionsAreFoundByConfirmations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRotation(t, waking(c.causes...), func(w *Watcher) { w.timing.forbiddenRetry = 50 * time.Millisecond })
+			r := newRotation(t, waking(c.causes...), func(w *harness) { w.timing.forbiddenRetry = 50 * time.Millisecond })
 			r.keys = r.keys[:8] // Each is refused alone.
 			r.watch()
 			do(t, r.server, "acl", "setuser", "reader", "-subscribe")

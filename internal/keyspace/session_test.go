@@ -83,7 +83,7 @@ func holdOn(t *testing.T, endpoint auth.Endpoint, options connection.Options, ti
 	h.Expect(err).NotTo(HaveOccurred())
 	session := &session{pubSub: pubSub, supervisor: &supervisor{
 		endpoint: endpoint, set: h.channelSet, evidence: &verify.Evidence{}, recorder: newRecorded(), received: func() {}, timing: timing, log: logr.Discard(),
-		due: coalesce.NewSignal(), evidenceChanged: coalesce.NewSignal(),
+		due: coalesce.NewSignal(),
 	}}
 
 	ctx, stop := context.WithCancel(t.Context())

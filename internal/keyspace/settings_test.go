@@ -30,14 +30,20 @@ const noFlags = "%1\r\n$22\r\nnotify-keyspace-events\r\n$0\r\n\r\n"
 // listFlags is the reply of a server that publishes the events of lists.
 const listFlags = "%1\r\n$22\r\nnotify-keyspace-events\r\n$3\r\nKlg\r\n"
 
+// inspected is a running inspector. changed is set when it calls changed.
+type inspected struct {
+	*inspector
+	changed coalesce.Signal
+}
+
 // start runs an inspector of the server at addr until the test ends, for keys of these classes. A session has begun.
-func start(t *testing.T, addr string, configure bool, classes ...verify.Class) *inspector {
+func start(t *testing.T, addr string, configure bool, classes ...verify.Class) *inspected {
 	t.Helper()
 	return startOn(t, auth.Endpoint{Address: addr}, connection.Options{}, configure, classes...)
 }
 
 // startPiped is start with a scripted server, in a synctest bubble.
-func startPiped(t *testing.T, script redistest.Script, configure bool, classes ...verify.Class) *inspector {
+func startPiped(t *testing.T, script redistest.Script, configure bool, classes ...verify.Class) *inspected {
 	t.Helper()
 	dial := redistest.NewPiped(script).Dial
 	return startOn(t, auth.Endpoint{Address: "redis:6379"}, connection.Options{Dial: dial}, configure, classes...)
@@ -45,27 +51,29 @@ func startPiped(t *testing.T, script redistest.Script, configure bool, classes .
 
 func startOn(
 	t *testing.T, endpoint auth.Endpoint, options connection.Options, configure bool, classes ...verify.Class,
-) *inspector {
+) *inspected {
 	t.Helper()
 	pool := connection.NewPool(options)
-	inspector := &inspector{
-		conn: pool.Conn(endpoint, 0), evidence: &verify.Evidence{}, changed: coalesce.NewSignal(),
+	is := &inspected{changed: coalesce.NewSignal()}
+	is.inspector = &inspector{
+		conn: pool.Conn(endpoint, 0), evidence: &verify.Evidence{}, changed: is.changed.Set,
 		configure: configure, classes: func() []verify.Class { return classes }, log: logr.Discard(),
 	}
 	began := coalesce.NewSignal()
 	began.Set()
 	var running sync.WaitGroup
 	running.Go(func() { _ = pool.Start(t.Context()) })
-	running.Go(func() { inspector.run(t.Context(), began) })
+	running.Go(func() { is.run(t.Context(), began) })
 	t.Cleanup(running.Wait)
-	return inspector
+	return is
 }
 
 // verdict returns the verdict for a list that has been subscribed to for long, without events.
-func verdict(inspector *inspector) verify.Verdict {
+func verdict(inspector *inspected) verify.Verdict {
 	subscribed := verify.Subscription{Present: true, Since: time.Now().Add(-time.Hour)}
 	key := verify.Key{Class: verify.ClassList, Subscription: subscribed, Audit: &verify.Audit{}}
-	return verify.Judge(inspector.evidence, []verify.Key{key}, slices.Values(inspector.classes()), time.Now())
+	verdict, _ := verify.Judge(inspector.evidence, []verify.Key{key}, slices.Values(inspector.classes()), time.Now())
+	return verdict
 }
 
 func TestUntilAsking(t *testing.T) {

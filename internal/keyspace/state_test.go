@@ -30,10 +30,10 @@ type judging struct {
 func newJudging(t *testing.T, server *redistest.Server, configure bool) *judging {
 	t.Helper()
 	j := &judging{}
-	j.harness = newHarness(t, server.Addr(), func(w *Watcher) {
+	j.harness = newHarness(t, server.Addr(), func(w *harness) {
 		w.options.Configure = configure
-		w.options.Deliver = func(_ context.Context, woken coalesce.Wake) {
-			j.told.Store(woken.ID.Name, w.State(woken.ID).Verdict)
+		w.serve = func(_ context.Context, woken coalesce.Wake) {
+			j.told.Store(woken.ID.Name, w.State(woken.ID.Name).Verdict)
 			if woken.Cause == coalesce.Growth {
 				j.grown.Store(woken.ID.Name, true)
 			}

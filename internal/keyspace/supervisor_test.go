@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -80,8 +81,11 @@ func TestTransitionsAreLoggedAndNothingElse(t *testing.T) {
 				return redistest.UsualAnswer(args) + pushes
 			}
 			return redistest.Usual
-		}, func(w *Watcher) { w.options.Log = log })
-		h.ensure("emails", "other")
+		}, func(w *harness) { w.options.Log = log })
+		for _, key := range []string{"emails", "other"} {
+			h.Ensure(key, h.endpoint, list(key))
+			h.eventuallyWoken(key, coalesce.Growth, 1)
+		}
 		for round := range int32(3) {
 			hangUp.Store(true)
 			h.Eventually(h.recorded.ended.Load).WithTimeout(timeout).Should(Equal(round + 1))

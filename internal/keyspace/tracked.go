@@ -115,7 +115,7 @@ func (w *Watcher) track(id ID, next, old *watch) {
 		return
 	}
 	next.on = true
-	idle := w.coalescer.Idle(id)
+	idle := w.throttle.Idle(id)
 	for spot := range next.spots() {
 		to := w.trackerOf(spot)
 		if to == nil {

@@ -25,7 +25,7 @@ func calls(t *testing.T, server *redistest.Server, command string) int {
 // The type of a queue is corrected. Nothing reads the key as the old type any longer.
 func TestACorrectedTypeIsReadByItsCommandOnly(t *testing.T) {
 	t.Parallel()
-	h, server := newTracked(t, func(w *Watcher) { w.options.Tracking = shortened() })
+	h, server := newTracked(t, func(w *harness) { w.options.Tracking = shortened() })
 	h.Track("corrected", h.endpoint, list("emails"), list("other"))
 	h.eventuallyWoken("corrected", coalesce.Confirmed, 1)
 	do(t, server, "sadd", "emails", 1)
@@ -60,7 +60,7 @@ func TestNothingToTrackIsNotTracked(t *testing.T) {
 // The key of a list has another type. Redis tells when that changes.
 func TestAKeyThatGetsItsTypeIsTrackedAtOnce(t *testing.T) {
 	t.Parallel()
-	h, server := newTracked(t, func(w *Watcher) { w.options.Tracking.ForbiddenRetry = time.Hour })
+	h, server := newTracked(t, func(w *harness) { w.options.Tracking.ForbiddenRetry = time.Hour })
 	do(t, server, "set", "emails", "no list")
 	h.Track("emails", h.endpoint, list("emails"), list("other"))
 	h.Eventually(func() int { return calls(t, server, "llen") }).WithTimeout(timeout).Should(BeNumerically(">=", 2))

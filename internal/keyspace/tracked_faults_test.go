@@ -41,7 +41,7 @@ func newOutage(t *testing.T) *outage {
 	t.Helper()
 	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
 	o := &outage{server: server, way: tcpproxy.New(t, server.Addr())}
-	o.harness = newHarness(t, o.way.Addr(), func(w *Watcher) { w.options.Tracking = impatientTracking() })
+	o.harness = newHarness(t, o.way.Addr(), func(w *harness) { w.options.Tracking = impatientTracking() })
 	for i := range 50 {
 		key := "queue-" + strconv.Itoa(i)
 		o.keys = append(o.keys, key)
@@ -187,7 +187,7 @@ func TestNothingIsMissedWhileAServerOfTrackedKeysLoads(t *testing.T) {
 // Redis closes connections on which nothing was sent for so long. It spares subscribers only.
 func TestATrackedConnectionIsClosedByTheTimeoutOfTheServerWithoutPings(t *testing.T) {
 	t.Parallel()
-	h, server := newTracked(t, func(w *Watcher) {
+	h, server := newTracked(t, func(w *harness) {
 		w.options.Tracking = shortened()
 		w.options.Tracking.PingAfter = time.Hour
 	})
@@ -201,7 +201,7 @@ func TestATrackedConnectionIsClosedByTheTimeoutOfTheServerWithoutPings(t *testin
 // Redis closes a connection that is idle for the setting timeout. A PING resets the idle time.
 func TestPingsKeepATrackedConnectionFromBeingIdle(t *testing.T) {
 	t.Parallel()
-	h, server := newTracked(t, func(w *Watcher) { w.options.Tracking.PingAfter = 100 * time.Millisecond })
+	h, server := newTracked(t, func(w *harness) { w.options.Tracking.PingAfter = 100 * time.Millisecond })
 	const leastTimeout = 3 * time.Second // of a server, as the documents say
 	h.Expect(tracking.DefaultTiming().PingAfter).To(BeNumerically("<", leastTimeout))
 	h.Track("emails", h.endpoint, list("emails"))
@@ -274,7 +274,7 @@ func TestKeysAreTrackedWhereNoSubscriptionLasts(t *testing.T) {
 				return "+OK\r\n"
 			}
 			return redistest.Usual
-		}, func(w *Watcher) { w.timing.pingAfter = 300 * time.Millisecond })
+		}, func(w *harness) { w.timing.pingAfter = 300 * time.Millisecond })
 		h.Ensure("emails", h.endpoint, list("emails"))
 		h.eventuallyTracked("emails", verify.TrackedUnproven)
 		h.Expect(h.State("emails").Reason).To(Equal(verify.Undecided))

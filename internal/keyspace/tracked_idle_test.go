@@ -38,7 +38,7 @@ func TestAKeyThatAnIdleIDBeginsToWatchIsReadOnceASecond(t *testing.T) {
 				return length + ">2\r\n+invalidate\r\n*1\r\n+later\r\n"
 			}
 			return redistest.Usual
-		}, func(w *Watcher) { w.options.Deliver = func(context.Context, coalesce.Wake) { /* nobody reads */ } })
+		}, func(w *harness) { w.serve = func(context.Context, coalesce.Wake) { /* nobody reads */ } })
 		h.Track("emails", h.endpoint, list("emails"))
 		h.SetIdle(named("emails"), true)
 		time.Sleep(time.Second)

@@ -20,7 +20,7 @@ import (
 // trackingRights are all rights that a user needs for the tracking of lists. HELLO needs none.
 var trackingRights = []any{"resetchannels", "+ping", "+client|tracking", "+llen"}
 
-func newTrackedRotation(t *testing.T, prepare ...func(*Watcher)) *rotation {
+func newTrackedRotation(t *testing.T, prepare ...func(*harness)) *rotation {
 	t.Helper()
 	r := newRotationOf(t, redistest.NoEvents, trackingRights, prepare...)
 	for _, key := range r.keys {
@@ -95,7 +95,7 @@ func TestPushesToTrackedKeysBetweenTwoConnectionsAreFoundByConfirmations(t *test
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newTrackedRotation(t, waking(c.causes...), func(w *Watcher) {
+			r := newTrackedRotation(t, waking(c.causes...), func(w *harness) {
 				w.options.Tracking = shortened()
 				w.options.Tracking.ForbiddenRetry = 100 * time.Millisecond
 			})
@@ -118,7 +118,7 @@ func TestAUserWithoutTheRightToTrackIsPolled(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
 	do(t, server, "acl", "setuser", "default", "reset", "on", "nopass", "~*", "+ping", "+llen", "+acl")
-	h := newHarness(t, server.Addr(), func(w *Watcher) { w.options.Tracking = shortened() })
+	h := newHarness(t, server.Addr(), func(w *harness) { w.options.Tracking = shortened() })
 	h.Track("emails", h.endpoint, list("emails"))
 	h.Consistently(func() verify.Tracking { return h.State("emails").Tracking }).Should(Equal(verify.NotTracked))
 	h.Expect(h.State("emails").Announced()).To(BeFalse())

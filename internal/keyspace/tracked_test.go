@@ -21,7 +21,7 @@ import (
 )
 
 // newTracked runs a watcher of a server that publishes no notifications.
-func newTracked(t *testing.T, prepare ...func(*Watcher)) (*harness, *redistest.Server) {
+func newTracked(t *testing.T, prepare ...func(*harness)) (*harness, *redistest.Server) {
 	t.Helper()
 	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
 	return newHarness(t, server.Addr(), prepare...), server
@@ -196,7 +196,7 @@ func (d *trackedDatabases) get() map[int]bool {
 func TestTheRecorderForgetsADatabaseThatIsNotTrackedAnyLonger(t *testing.T) {
 	t.Parallel()
 	recorded := &trackedDatabases{recorded: newRecorded(), all: map[int]bool{}}
-	h, server := newTracked(t, func(w *Watcher) { w.options.Recorder = recorded })
+	h, server := newTracked(t, func(w *harness) { w.options.Recorder = recorded })
 	h.ensure("emails")
 	h.Eventually(recorded.get).WithTimeout(timeout).Should(Equal(map[int]bool{0: true}))
 	do(t, server, "config", "set", "notify-keyspace-events", "Klg")
@@ -206,7 +206,7 @@ func TestTheRecorderForgetsADatabaseThatIsNotTrackedAnyLonger(t *testing.T) {
 func TestTheRecorderIsToldOfADatabaseThatMayNotBeTracked(t *testing.T) {
 	t.Parallel()
 	recorded := &trackedDatabases{recorded: newRecorded(), all: map[int]bool{}}
-	h, server := newTracked(t, func(w *Watcher) { w.options.Recorder = recorded })
+	h, server := newTracked(t, func(w *harness) { w.options.Recorder = recorded })
 	do(t, server, "acl", "setuser", "default", "-client|tracking")
 	h.ensure("emails")
 	h.Eventually(recorded.get).WithTimeout(timeout).Should(Equal(map[int]bool{0: false}))
@@ -214,7 +214,7 @@ func TestTheRecorderIsToldOfADatabaseThatMayNotBeTracked(t *testing.T) {
 
 func TestWhereTrackingIsNotAllowedNothingIsTracked(t *testing.T) {
 	t.Parallel()
-	h, server := newTracked(t, func(w *Watcher) { w.options.Tracking = shortened() })
+	h, server := newTracked(t, func(w *harness) { w.options.Tracking = shortened() })
 	do(t, server, "acl", "setuser", "default", "-client|tracking")
 	h.Ensure("emails", h.endpoint, list("emails"))
 	h.eventuallyWoken("emails", coalesce.Confirmed, 1)
@@ -228,7 +228,7 @@ func TestWhereTrackingIsNotAllowedNothingIsTracked(t *testing.T) {
 
 func TestAKeyThatMayNotBeReadHarmsNoOther(t *testing.T) {
 	t.Parallel()
-	h, server := newTracked(t, func(w *Watcher) { w.options.Tracking = shortened() })
+	h, server := newTracked(t, func(w *harness) { w.options.Tracking = shortened() })
 	do(t, server, "acl", "setuser", "default", "resetkeys", "~allowed*")
 	for _, key := range []string{"allowed", "forbidden"} {
 		h.Track(key, h.endpoint, list(key))
@@ -247,7 +247,7 @@ func TestAKeyThatMayNotBeReadHarmsNoOther(t *testing.T) {
 // memory of the server.
 func TestManyReconnectsLeaveABoundedNumberOfItems(t *testing.T) {
 	t.Parallel()
-	h, server := newTracked(t, func(w *Watcher) {
+	h, server := newTracked(t, func(w *harness) {
 		timing := shortened()
 		timing.ShortSession, timing.LongestRest = time.Hour, time.Hour
 		w.options.Tracking = timing

@@ -43,8 +43,8 @@ type Options struct {
 	Pool *connection.Pool
 	// Directory knows which servers have which keys.
 	Directory Directory
-	// Deliver is called for one wake after the other. It may block; the wakes of one id merge meanwhile.
-	Deliver func(ctx context.Context, w coalesce.Wake)
+	// Deliver is called for each wake. It must not block. Who receives the wake calls [Watcher.Serve].
+	Deliver func(w coalesce.Wake)
 	// Configure makes the watcher add the recommended flags to notify-keyspace-events of the servers.
 	Configure bool
 	// Tracking has the intervals of the tracking of keys. The zero value means the default ones.
@@ -58,11 +58,11 @@ type Options struct {
 // Watcher wakes ids when the keys that they watch may have changed. Its methods are safe for concurrent use, and none
 // except [Watcher.Start] blocks or does I/O.
 type Watcher struct {
-	options   Options
-	timing    timing
-	coalescer *coalesce.Coalescer[ID]
-	mark      func(id ID, cause coalesce.Cause) // Mark of the coalescer
-	budgets   budget.Namespaces                 // how many events each namespace may take
+	options  Options
+	timing   timing
+	throttle *coalesce.Throttle
+	mark     func(id ID, cause coalesce.Cause) // Mark of the throttle
+	budgets  budget.Namespaces                 // how many events each namespace may take
 
 	mu          sync.Mutex
 	watches     map[ID]*watch
@@ -133,18 +133,18 @@ func New(options Options) *Watcher {
 	if options.Tracking == (tracking.Timing{}) {
 		options.Tracking = tracking.DefaultTiming()
 	}
-	coalescer := coalesce.NewCoalescer[ID](options.Recorder.Coalesced)
-	return &Watcher{
+	w := &Watcher{
 		options:     options,
 		timing:      defaultTiming(),
-		coalescer:   coalescer,
-		mark:        coalescer.Mark,
 		watches:     map[ID]*watch{},
 		users:       map[auth.Endpoint]*users{},
 		supervisors: map[auth.Endpoint]*supervisor{},
 		trackers:    map[database]*tracker{},
 		changed:     coalesce.NewSignal(),
 	}
+	w.throttle = coalesce.NewThrottle(func(wake coalesce.Wake) { w.options.Deliver(wake) }, func() { w.options.Recorder.Coalesced() })
+	w.mark = w.throttle.Mark
+	return w
 }
 
 // NeedLeaderElection tells the manager that only the leader subscribes.
@@ -178,7 +178,7 @@ func (w *Watcher) Ensure(id ID, e auth.Endpoint, from Sources, keys ...Key) {
 	}
 	w.locate(next)
 	w.watches[id] = next
-	w.coalescer.Add(id)
+	w.throttle.Add(id)
 	w.join(id, next, old)
 	if next.trackingOnly || old.on {
 		w.track(id, next, old)
@@ -216,7 +216,7 @@ func (w *Watcher) Forget(id ID) {
 		return
 	}
 	delete(w.watches, id)
-	w.coalescer.Remove(id)
+	w.throttle.Remove(id)
 	w.unuse(id, old.endpoint)
 	w.leave(id, old, &watch{})
 }
@@ -224,7 +224,7 @@ func (w *Watcher) Forget(id ID) {
 // SetIdle says whether id is idle, which means that it can create nothing now. Growth wakes an idle id at most once a
 // second.
 func (w *Watcher) SetIdle(id ID, idle bool) {
-	w.coalescer.SetIdle(id, idle)
+	w.throttle.SetIdle(id, idle)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if watched, ok := w.watches[id]; ok {
@@ -232,9 +232,9 @@ func (w *Watcher) SetIdle(id ID, idle bool) {
 	}
 }
 
-// TakeNotified returns the time of the first growth event of the keys of id since the last call, and zero if there was
-// none.
-func (w *Watcher) TakeNotified(id ID) time.Time { return w.coalescer.TakeNotified(id) }
+// Serve says that the keys of id will be read now: all its wakes until then are served. It returns the time of the first
+// growth event of the keys since the last call, and zero if there was none.
+func (w *Watcher) Serve(id ID) (notified time.Time) { return w.throttle.Serve(id) }
 
 // join starts the watching of next, except for what old includes.
 func (w *Watcher) join(id ID, next, old *watch) {
@@ -316,13 +316,10 @@ func (w *Watcher) leave(id ID, old, next *watch) {
 	}
 }
 
-// Start manages the subscriptions and delivers wakes until ctx is done, and then returns nil. Call it once.
+// Start manages the subscriptions until ctx is done, and then returns nil. Call it once.
 func (w *Watcher) Start(ctx context.Context) error {
 	var workers sync.WaitGroup
-	defer w.coalescer.Stop()
 	defer workers.Wait()
-	workers.Go(func() { w.coalescer.Run(ctx, w.options.Deliver) })
-
 	running := map[runner]context.CancelFunc{}
 	for {
 		for _, fresh := range w.replace(running) {

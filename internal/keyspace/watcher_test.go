@@ -104,7 +104,7 @@ func TestClassesAreThoseOfTheKeysThatAreWatchedNow(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	pool := connection.NewPool(connection.Options{})
-	w := New(Options{Pool: pool, Directory: topology.New(pool, logr.Discard()), Recorder: newRecorded(), Log: logr.Discard()})
+	w := New(Options{Pool: pool, Directory: topology.New(pool, logr.Discard()), Deliver: func(coalesce.Wake) { /* nobody reads */ }, Recorder: newRecorded(), Log: logr.Discard()})
 	endpoint := auth.Endpoint{Address: "127.0.0.1:1"}
 	expect := func(classes ...verify.Class) {
 		t.Helper()
@@ -174,11 +174,11 @@ func TestAWakeIsLostIfConfirmationsDoNotWake(t *testing.T) {
 }
 
 // waking makes a watcher wake only for these causes.
-func waking(causes ...coalesce.Cause) func(*Watcher) {
-	return func(w *Watcher) {
+func waking(causes ...coalesce.Cause) func(*harness) {
+	return func(w *harness) {
 		w.mark = func(id ID, cause coalesce.Cause) {
 			if slices.Contains(causes, cause) {
-				w.coalescer.Mark(id, cause)
+				w.throttle.Mark(id, cause)
 			}
 		}
 	}
@@ -187,11 +187,10 @@ func waking(causes ...coalesce.Cause) func(*Watcher) {
 func TestTheEndOfASubscriptionWakes(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	var h *harness
 	var afterTheEnd atomic.Int32
-	h = newHarness(t, server.Addr(), func(w *Watcher) {
-		w.options.Deliver = func(context.Context, coalesce.Wake) {
-			if !h.present("emails") {
+	h := newHarness(t, server.Addr(), func(w *harness) {
+		w.serve = func(context.Context, coalesce.Wake) {
+			if !w.present("emails") {
 				afterTheEnd.Add(1)
 			}
 		}
@@ -239,7 +238,7 @@ func TestAForbiddenChannelHarmsNoOther(t *testing.T) {
 		keys = append(keys, fmt.Sprintf("allowed-%d", i))
 	}
 	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"allowed-*", "-client|tracking")
-	h := newHarness(t, server.Addr(), func(w *Watcher) { w.timing.forbiddenRetry = 100 * time.Millisecond })
+	h := newHarness(t, server.Addr(), func(w *harness) { w.timing.forbiddenRetry = 100 * time.Millisecond })
 	h.Ensure("forbidden", h.endpoint, list("forbidden"))
 	h.ensure(keys[1:]...)
 	h.Expect(h.count("forbidden", coalesce.Confirmed)).To(BeZero())
@@ -257,7 +256,7 @@ func TestAForbiddenChannelHarmsNoOther(t *testing.T) {
 func TestARevokedChannelIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), func(w *Watcher) { w.timing.forbiddenRetry = 100 * time.Millisecond })
+	h := newHarness(t, server.Addr(), func(w *harness) { w.timing.forbiddenRetry = 100 * time.Millisecond })
 	h.ensure("emails", "other")
 	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"other")
 	h.eventuallyWoken("other", coalesce.Confirmed, 2)
@@ -436,7 +435,7 @@ func TestAConnectionBrokenWhileThousandsOfChannelsAreSubscribed(t *testing.T) {
 }
 
 // impatient shortens the intervals, so that sessions soon notice a server that does not answer.
-func impatient(w *Watcher) {
+func impatient(w *harness) {
 	w.timing.pingAfter = 100 * time.Millisecond
 	w.timing.answerWithin = 2 * time.Second
 }
@@ -452,7 +451,7 @@ func (h *harness) present(key string) bool {
 func TestAnIdleSessionLives(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), func(w *Watcher) { w.timing.pingAfter = 10 * time.Millisecond })
+	h := newHarness(t, server.Addr(), func(w *harness) { w.timing.pingAfter = 10 * time.Millisecond })
 	h.ensure("emails")
 	commands := func() string {
 		stats, _ := server.Client().Info(t.Context(), "commandstats").Result()
@@ -498,7 +497,7 @@ func TestAPushIsMissedIfReadBeforeSubscribing(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
 	h := newHarness(t, server.Addr(), waking(coalesce.Growth))
-	h.deliver(t.Context(), coalesce.Wake{ID: named("emails")})
+	h.readAtWake(t.Context(), coalesce.Wake{ID: named("emails")})
 	do(t, server, "lpush", "emails", 1)
 	h.Ensure("emails", h.endpoint, list("emails"))
 	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(ConsistOf(channelPrefix + "emails"))
@@ -527,10 +526,10 @@ func TestNothingIsLostBeforeAnyoneTakesWakes(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
 	release := make(chan struct{})
-	h := newHarness(t, server.Addr(), func(w *Watcher) {
-		deliver := w.options.Deliver
-		w.options.Deliver = func(ctx context.Context, w coalesce.Wake) {
-			deliver(ctx, w)
+	h := newHarness(t, server.Addr(), func(w *harness) {
+		serve := w.serve
+		w.serve = func(ctx context.Context, w coalesce.Wake) {
+			serve(ctx, w)
 			select {
 			case <-release:
 			case <-ctx.Done():
@@ -566,14 +565,16 @@ func TestTheWatcherEndsWithItsContext(t *testing.T) {
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
 	pool := connection.NewPool(connection.Options{})
-	blocked := make(chan struct{}, 1)
+	woken := make(chan struct{}, 1)
 	w := New(Options{
 		Pool: pool, Directory: topology.New(pool, logr.Discard()),
-		Deliver: func(ctx context.Context, _ coalesce.Wake) {
-			blocked <- struct{}{}
-			<-ctx.Done()
+		Deliver: func(coalesce.Wake) {
+			select {
+			case woken <- struct{}{}:
+			default:
+			}
 		},
-		Log: logr.Discard(),
+		Recorder: newRecorded(), Log: logr.Discard(),
 	})
 	w.Ensure(named("emails"), auth.Endpoint{Address: server.Addr()}, AnySource, list("emails"))
 	w.Ensure(named("nowhere"), auth.Endpoint{Address: "127.0.0.1:1"}, AnySource, list("emails"))
@@ -581,7 +582,7 @@ func TestTheWatcherEndsWithItsContext(t *testing.T) {
 	ended := make(chan error, 2)
 	go func() { ended <- pool.Start(ctx) }()
 	go func() { ended <- w.Start(ctx) }()
-	g.Eventually(blocked).WithTimeout(timeout).Should(Receive())
+	g.Eventually(woken).WithTimeout(timeout).Should(Receive())
 	g.Consistently(ended).ShouldNot(Receive())
 	stop()
 	for range 2 {

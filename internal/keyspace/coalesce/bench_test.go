@@ -5,17 +5,19 @@ package coalesce
 
 import "testing"
 
-// BenchmarkWake measures the first mark of an ID until its wake is taken, and that it begins and ends to be watched.
+// BenchmarkWake measures the first mark of an ID until its wake is served, and that it begins and ends to be watched.
 func BenchmarkWake(b *testing.B) {
-	c := NewCoalescer[ID](func() { /* not counted */ })
-	id := numbered(1)
+	woken := 0
+	t := NewThrottle(func(Wake) { woken++ }, func() { /* not counted */ })
+	id := ID{Name: "a"}
 	b.ReportAllocs()
 	for b.Loop() {
-		c.Add(id)
-		c.Mark(id, Growth)
-		if _, woken := c.Take(); !woken {
-			b.Fatal("no wake")
-		}
-		c.Remove(id)
+		t.Add(id)
+		t.Mark(id, Growth)
+		t.Serve(id)
+		t.Remove(id)
+	}
+	if woken != b.N {
+		b.Fatal("a wake is missing")
 	}
 }

@@ -48,9 +48,6 @@ func (c Cause) String() string {
 	}
 }
 
-// Wake is a request to read the keys of a ScaledJob.
-type Wake = Due[ID]
-
 // Due is a wake that is due.
 type Due[T comparable] struct {
 	// ID is the id that was passed to [Coalescer.Add].

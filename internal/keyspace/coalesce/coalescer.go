@@ -4,7 +4,6 @@
 package coalesce
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -17,7 +16,7 @@ const (
 	shrinkSpacing = time.Second // after shrinking
 )
 
-// Coalescer turns marks of ids into wakes, with a minimum time between the wakes of each id. The first mark after a quiet time
+// Coalescer is a [Throttle] for those who take the wakes themselves, when they can: it keeps them until then. The first mark after a quiet time
 // causes a wake at once, and the last mark of a burst is always followed by a wake. However many marks there are and
 // however slowly wakes are delivered, an id has at most two outstanding wakes:
 //
@@ -27,11 +26,8 @@ const (
 // A mark merges into the pending wake and may make it due earlier. A wake that becomes due while the previous one is
 // still in the queue merges into that one.
 //
-// The methods are safe for concurrent use, and none except [Coalescer.Run] blocks.
+// The methods are safe for concurrent use, and none blocks.
 type Coalescer[T comparable] struct {
-	// merged is called for each event that merges into an outstanding wake.
-	merged func()
-
 	mu      sync.Mutex
 	entries map[T]*entry
 	// ready has the ids with a wake that is due, in the order in which they became due.
@@ -51,14 +47,11 @@ type entry struct {
 	ready Cause
 	// idle means that the id can create nothing now.
 	idle bool
-	// notified is the time of the first growth mark since the last TakeNotified.
-	notified time.Time
 }
 
-// NewCoalescer returns a Coalescer without ids. It calls merged, which must not block, for each event that causes no
-// wake of its own.
-func NewCoalescer[T comparable](merged func()) *Coalescer[T] {
-	return &Coalescer[T]{merged: merged, entries: map[T]*entry{}, filled: NewSignal()}
+// NewCoalescer returns a Coalescer without ids.
+func NewCoalescer[T comparable]() *Coalescer[T] {
+	return &Coalescer[T]{entries: map[T]*entry{}, filled: NewSignal()}
 }
 
 // Add adds an id. Marks of unknown ids are ignored.
@@ -93,32 +86,12 @@ func (c *Coalescer[T]) Mark(id T, cause Cause) {
 	if !ok {
 		return
 	}
-	if cause == Growth && e.notified.IsZero() {
-		e.notified = time.Now()
-	}
-	heard := cause == Growth || cause == Shrink
-	if heard && (e.pending != None || e.ready != None) {
-		c.merged()
-	}
-	due := e.lastWake.Add(e.interval(cause))
+	due := e.lastWake.Add(intervalAfter(cause, e.idle))
 	sooner := e.pending == None || due.Before(e.due)
 	e.pending = max(e.pending, cause)
 	if sooner {
 		c.schedule(id, e, due)
 	}
-}
-
-// TakeNotified returns the time of the first growth mark of id since the last call, and zero if there was none.
-func (c *Coalescer[T]) TakeNotified(id T) time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, ok := c.entries[id]
-	if !ok {
-		return time.Time{}
-	}
-	at := e.notified
-	e.notified = time.Time{}
-	return at
 }
 
 // SetIdle says whether id is idle, which means that it can create nothing now. Growth wakes an idle id at most once a
@@ -131,24 +104,17 @@ func (c *Coalescer[T]) SetIdle(id T, idle bool) {
 		return
 	}
 	e.idle = idle
-	if due := e.lastWake.Add(e.interval(e.pending)); e.pending != None && due.Before(e.due) {
+	if due := e.lastWake.Add(intervalAfter(e.pending, idle)); e.pending != None && due.Before(e.due) {
 		c.schedule(id, e, due)
 	}
 }
 
-// Idle reports what SetIdle said last.
-func (c *Coalescer[T]) Idle(id T) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, ok := c.entries[id]
-	return ok && e.idle
-}
-
-func (e *entry) interval(cause Cause) time.Duration {
+// intervalAfter returns the minimum time between the last wake of an id and one with this cause.
+func intervalAfter(cause Cause, idle bool) time.Duration {
 	switch {
 	case cause == Shrink:
 		return shrinkSpacing
-	case cause == Growth && e.idle:
+	case cause == Growth && idle:
 		return idleSpacing
 	default:
 		return spacing
@@ -188,24 +154,6 @@ func (c *Coalescer[T]) wake(id T, e *entry) {
 	e.lastWake = time.Now()
 	e.stop()
 	c.filled.Set()
-}
-
-// Run delivers the wakes, one after the other in the order in which they became due, until ctx is done. deliver may
-// block.
-func (c *Coalescer[T]) Run(ctx context.Context, deliver func(ctx context.Context, w Due[T])) {
-	for {
-		for w, ok := c.Take(); ok; w, ok = c.Take() {
-			deliver(ctx, w)
-			if ctx.Err() != nil {
-				return
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.Filled():
-		}
-	}
 }
 
 // Filled has a token while there may be a wake to take.

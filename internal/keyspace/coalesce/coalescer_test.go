@@ -15,14 +15,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-var a, b, unknown = ID{Name: "a"}, ID{Name: "b"}, ID{Name: "unknown"}
+var a, b = ID{Name: "a"}, ID{Name: "b"}
 
 func numbered(i int) ID { return ID{Name: fmt.Sprint(i)} }
 
 // at is a wake and its time.
 type at struct {
 	after time.Duration
-	wake  Wake
+	wake  Due[ID]
 }
 
 // consumer receives the wakes of a coalescer.
@@ -37,17 +37,29 @@ func coalescing(t *testing.T, test func(g Gomega, x *consumer)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		x := &consumer{Coalescer: NewCoalescer[ID](func() {}), begun: time.Now()}
+		x := &consumer{Coalescer: NewCoalescer[ID](), begun: time.Now()}
 		x.Add(a)
 		x.Add(b)
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
-		go x.Run(ctx, func(_ context.Context, w Wake) {
-			x.wakes = append(x.wakes, at{time.Since(x.begun), w})
-		})
+		go x.run(ctx)
 		test(NewWithT(t), x)
 		x.Stop()
 	})
+}
+
+// run takes the wakes until ctx is done.
+func (x *consumer) run(ctx context.Context) {
+	for {
+		for w, ok := x.Take(); ok; w, ok = x.Take() {
+			x.wakes = append(x.wakes, at{time.Since(x.begun), w})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-x.Filled():
+		}
+	}
 }
 
 // after waits and returns the wakes so far.
@@ -58,7 +70,7 @@ func (x *consumer) after(d time.Duration) []at {
 }
 
 func wakeAt(ms int, id ID, cause Cause) at {
-	return at{time.Duration(ms) * time.Millisecond, Wake{ID: id, Cause: cause}}
+	return at{time.Duration(ms) * time.Millisecond, Due[ID]{ID: id, Cause: cause}}
 }
 
 func TestTheFirstMarkWakesAtOnce(t *testing.T) {
@@ -182,7 +194,7 @@ func TestWakesMergeUntilTheyAreTaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		c := NewCoalescer[ID](func() {})
+		c := NewCoalescer[ID]()
 		for id := range 3 {
 			c.Add(numbered(id))
 		}
@@ -198,7 +210,7 @@ func TestWakesMergeUntilTheyAreTaken(t *testing.T) {
 		for id, cause := range []Cause{Growth, Confirmed, Growth} {
 			wake, ok := c.Take()
 			g.Expect(ok).To(BeTrue())
-			g.Expect(wake).To(Equal(Wake{ID: numbered(id), Cause: cause}))
+			g.Expect(wake).To(Equal(Due[ID]{ID: numbered(id), Cause: cause}))
 		}
 		_, ok := c.Take()
 		g.Expect(ok).To(BeFalse())
@@ -218,61 +230,16 @@ func TestAForgottenIDIsNotWoken(t *testing.T) {
 	t.Run("though it was ready", func(t *testing.T) {
 		t.Parallel()
 		g := NewWithT(t)
-		c := NewCoalescer[ID](func() {})
+		c := NewCoalescer[ID]()
 		c.Add(a)
 		c.Add(b)
 		c.Mark(a, Growth)
 		c.Mark(b, Growth)
 		c.Remove(a)
 		wake, _ := c.Take()
-		g.Expect(wake).To(Equal(Wake{ID: b, Cause: Growth}))
+		g.Expect(wake).To(Equal(Due[ID]{ID: b, Cause: Growth}))
 		_, ok := c.Take()
 		g.Expect(ok).To(BeFalse())
-	})
-}
-
-func TestEventsThatNeedNoWakeAreCounted(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		merged := 0
-		c := NewCoalescer[ID](func() { merged++ })
-		c.Add(a)
-		for _, step := range []struct {
-			cause Cause
-			want  int
-			why   string
-		}{
-			{Growth, 0, "the first one wakes"},
-			{Growth, 1, "nobody has taken that yet"},
-			{Shrink, 2, "whatever happened"},
-			{Confirmed, 2, "this is no event"},
-		} {
-			c.Mark(a, step.cause)
-			NewWithT(t).Expect(merged).To(Equal(step.want), step.why)
-		}
-		c.Take()
-		time.Sleep(time.Hour)
-		c.Take()
-		c.Mark(a, Growth)
-		NewWithT(t).Expect(merged).To(Equal(2), "all wakes are delivered")
-		c.Mark(unknown, Growth)
-		NewWithT(t).Expect(merged).To(Equal(2), "an unknown id is not woken")
-	})
-}
-
-func TestGrowthIsNotedUntilItIsAskedFor(t *testing.T) {
-	coalescing(t, func(g Gomega, x *consumer) {
-		x.Mark(a, Confirmed)
-		x.Mark(a, Shrink)
-		g.Expect(x.TakeNotified(a)).To(BeZero(), "neither cause is growth")
-		first := time.Now()
-		x.Mark(a, Growth)
-		time.Sleep(time.Second)
-		x.Mark(a, Growth)
-		g.Expect(x.TakeNotified(b)).To(BeZero())
-		g.Expect(x.TakeNotified(a)).To(Equal(first), "the first one since the last call")
-		g.Expect(x.TakeNotified(a)).To(BeZero())
-		g.Expect(x.TakeNotified(unknown)).To(BeZero())
 	})
 }
 
@@ -286,25 +253,6 @@ func TestNothingIsWokenAfterStop(t *testing.T) {
 	})
 }
 
-func TestRunEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := NewCoalescer[ID](func() {})
-		ctx, stop := context.WithCancel(t.Context())
-		delivered := 0
-		for _, id := range []ID{a, b} {
-			c.Add(id)
-			c.Mark(id, Growth)
-		}
-		c.Run(ctx, func(context.Context, Wake) {
-			delivered++
-			stop()
-		})
-		NewWithT(t).Expect(delivered).To(Equal(1), "nothing is delivered after the context has ended")
-		c.Run(ctx, func(context.Context, Wake) {})
-	})
-}
-
 // For any sequence of marks: each mark is followed within a second by a wake that is at least as urgent, and the wakes
 // of one id have the minimum distance.
 func TestEveryMarkIsFollowedByAWake(t *testing.T) {
@@ -315,15 +263,15 @@ func TestEveryMarkIsFollowedByAWake(t *testing.T) {
 		paces := rapid.SliceOfN(rapid.Bool(), len(steps), len(steps)).Draw(rt, "can create")
 		var marks, wakes []at
 		synctest.Test(t, func(t *testing.T) {
-			x := &consumer{Coalescer: NewCoalescer[ID](func() {}), begun: time.Now()}
+			x := &consumer{Coalescer: NewCoalescer[ID](), begun: time.Now()}
 			x.Add(a)
 			ctx, end := context.WithCancel(t.Context())
 			defer end()
-			go x.Run(ctx, func(_ context.Context, w Wake) { x.wakes = append(x.wakes, at{time.Since(x.begun), w}) })
+			go x.run(ctx)
 			for i, step := range steps {
 				time.Sleep(time.Duration(step) * time.Millisecond)
 				x.SetIdle(a, !paces[i])
-				marks = append(marks, at{time.Since(x.begun), Wake{ID: a, Cause: causes[i]}})
+				marks = append(marks, at{time.Since(x.begun), Due[ID]{ID: a, Cause: causes[i]}})
 				x.Mark(a, causes[i])
 				synctest.Wait()
 			}

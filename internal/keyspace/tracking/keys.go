@@ -73,7 +73,7 @@ type entry struct {
 
 func newKeySet(mark func(id ID, cause coalesce.Cause), budgets *budget.Namespaces) *keySet {
 	return &keySet{
-		mark: mark, budgets: budgets, due: coalesce.NewCoalescer[Key](func() { /* not counted */ }),
+		mark: mark, budgets: budgets, due: coalesce.NewCoalescer[Key](),
 		keys: map[Key]*entry{}, refused: map[Key]time.Time{},
 	}
 }

@@ -34,6 +34,7 @@ func TestOnlyNewEvidenceIsNews(t *testing.T) {
 	g.Expect(e.Told(Setting{Readable: true}, time.Unix(1000, 0))).To(BeTrue())
 	g.Expect(e.Told(Setting{Readable: true}, time.Unix(1001, 0))).To(BeFalse())
 	g.Expect(e.Told(Setting{Readable: true, Flags: "Kl"}, time.Unix(1002, 0))).To(BeTrue())
+	g.Expect(e.Heard(ClassSet)).To(BeFalse(), "the setting says it already")
 }
 
 func TestSilentUntil(t *testing.T) {

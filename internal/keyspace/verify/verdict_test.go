@@ -17,21 +17,23 @@ func TestJudge(t *testing.T) {
 	long, short := now.Add(-GracePeriod), now.Add(-GracePeriod+time.Millisecond)
 	subscribed := Subscription{Present: true, Since: short}
 	asked := func(flags Flags) Setting { return Setting{Readable: true, Flags: flags} }
+	soon := short.Add(GracePeriod)
 	disproved := &Audit{misses: missesToDisprove, missingSince: long}
 	for name, c := range map[string]struct {
 		key    Subscription
 		server *Evidence
 		audit  *Audit
 		want   Verdict
+		until  time.Time
 	}{
-		"not subscribed yet": {key: Subscription{Since: short}, want: Verdict{}},
-		"away for a moment":  {key: Subscription{Since: short}, server: &Evidence{setting: asked("xE")}, want: Verdict{}},
+		"not subscribed yet": {key: Subscription{Since: short}, until: soon},
+		"away for a moment":  {key: Subscription{Since: short}, server: &Evidence{setting: asked("xE")}, until: soon},
 		"away":               {key: Subscription{Since: long}, server: &Evidence{heard: []Class{ClassList}}, want: Verdict{Reason: ReasonUnreachable}},
 		"forbidden": {
 			key:  Subscription{Since: long, Forbidden: true},
 			want: Verdict{Reason: ReasonPermissionDenied},
 		},
-		"nothing shown yet":      {key: subscribed, want: Verdict{}},
+		"nothing shown yet":      {key: subscribed, until: soon},
 		"nothing shown for long": {key: Subscription{Present: true, Since: long}, want: Verdict{Reason: ReasonUnverified}},
 		"heard":                  {key: subscribed, server: &Evidence{heard: []Class{ClassList}}, want: Verdict{Reason: ReasonSubscribed}},
 		"configured":             {key: subscribed, server: &Evidence{setting: asked("Kl")}, want: Verdict{Reason: ReasonSubscribed}},
@@ -45,6 +47,15 @@ func TestJudge(t *testing.T) {
 		},
 		"disproved before it was configured": {
 			key: subscribed, server: &Evidence{setting: asked("Klg"), silentUntil: map[Class]time.Time{ClassList: short}}, audit: disproved,
+			want: Verdict{Reason: ReasonSubscribed},
+		},
+		"missed once, and about to miss again": {
+			key: subscribed, server: &Evidence{setting: asked("Kl")},
+			audit: &Audit{misses: missesToDisprove - 1, missingSince: long, grownAt: now},
+			want:  Verdict{Reason: ReasonSubscribed}, until: now.Add(eventDelay),
+		},
+		"about to miss for the first time": {
+			key: subscribed, server: &Evidence{setting: asked("Kl")}, audit: &Audit{grownAt: now},
 			want: Verdict{Reason: ReasonSubscribed},
 		},
 		"may not configure": {
@@ -82,7 +93,9 @@ func TestJudge(t *testing.T) {
 			if audit == nil {
 				audit = &Audit{}
 			}
-			NewWithT(t).Expect(Judge(server, []Key{{ClassList, c.key, audit}}, slices.Values([]Class{ClassList}), now)).To(Equal(c.want))
+			verdict, until := Judge(server, []Key{{ClassList, c.key, audit}}, slices.Values([]Class{ClassList}), now)
+			NewWithT(t).Expect(verdict).To(Equal(c.want))
+			NewWithT(t).Expect(until).To(Equal(c.until))
 		})
 	}
 }
@@ -107,6 +120,8 @@ func TestTheFirstKeyThatIsNotAnnouncedCounts(t *testing.T) {
 		"the first is forbidden":  {[]Key{forbidden, stream}, Verdict{Reason: ReasonPermissionDenied}},
 		"the second is forbidden": {[]Key{stream, forbidden}, Verdict{Reason: ReasonNotConfigured, Flags: "Klghtx"}},
 	} {
-		g.Expect(Judge(server, c.keys, slices.Values([]Class{ClassList, ClassStream, ClassHash}), now)).To(Equal(c.want), name)
+		verdict, until := Judge(server, c.keys, slices.Values([]Class{ClassList, ClassStream, ClassHash}), now)
+		g.Expect(verdict).To(Equal(c.want), name)
+		g.Expect(until).To(BeZero(), name)
 	}
 }

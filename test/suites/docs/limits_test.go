@@ -60,6 +60,7 @@ var notLimits = map[string]string{
 	"queue.pair":                                                          "a member and its score",
 	"leadership.ShortestLease: time.Second":                               "the unit of a Lease",
 	"enqueue.add: retry.APIServer.After(q.NumRequeues(request) + 1)":      "the delay of the work queue after an error",
+	"enqueue.NewWakes: make(chan event.TypedGenericEvent[wake], 1)":       "a signal",
 	"enqueue.afterBackoff":                                                "a sign, and no time",
 	"leadership.see: time.Second":                                         "the unit of a Lease",
 	"redact.tellingBytes":                                                 "how much of a password gives it away",

@@ -92,7 +92,7 @@ func TestWakeUpsAreLostWithoutConfirmations(t *testing.T) {
 const soon = 5 * time.Second
 
 // losses has a wave race through all stages, and returns how many pushes each has lost.
-func losses(t *testing.T, from source, through func(enqueue.Wakes) delivery, limit time.Duration) map[string]int {
+func losses(t *testing.T, from source, through func(*enqueue.Wakes) delivery, limit time.Duration) map[string]int {
 	t.Helper()
 	a := newArena(t, from)
 	startWith(t, a.namespace, through)

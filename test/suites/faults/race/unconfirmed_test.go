@@ -4,7 +4,6 @@
 package race
 
 import (
-	"context"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -33,11 +32,11 @@ import (
 type (
 	heard = coalesce.Wake
 	// delivery is what becomes of a wake.
-	delivery func(context.Context, heard)
+	delivery func(heard)
 )
 
 // startWith runs an operator in this process whose wakes are delivered in this way.
-func startWith(t *testing.T, namespace string, through func(enqueue.Wakes) delivery) {
+func startWith(t *testing.T, namespace string, through func(*enqueue.Wakes) delivery) {
 	t.Helper()
 	g := NewWithT(t)
 	namespaces, cached := []string{namespace}, &controller.Cache{}
@@ -52,7 +51,7 @@ func startWith(t *testing.T, namespace string, through func(enqueue.Wakes) deliv
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	g.Expect(err).NotTo(HaveOccurred())
-	wakes := make(enqueue.Wakes)
+	wakes := enqueue.NewWakes()
 	pool := connection.NewPool(connection.Options{})
 	directory := topology.New(pool, logr.Discard())
 	collectors := metrics.New(prometheus.NewRegistry())
@@ -83,14 +82,14 @@ func startWith(t *testing.T, namespace string, through func(enqueue.Wakes) deliv
 }
 
 // all passes on every wake, as the operator does.
-func all(wakes enqueue.Wakes) delivery { return wakes.Deliver }
+func all(wakes *enqueue.Wakes) delivery { return wakes.Deliver }
 
 // allButConfirmations passes on no wake that comes because a subscription begins: that it
 // was confirmed, and that it is proven then that growth is announced.
-func allButConfirmations(wakes enqueue.Wakes) delivery {
-	return func(ctx context.Context, w heard) {
+func allButConfirmations(wakes *enqueue.Wakes) delivery {
+	return func(w heard) {
 		if w.Cause != coalesce.Confirmed && w.Cause != coalesce.Changed {
-			wakes.Deliver(ctx, w)
+			wakes.Deliver(w)
 		}
 	}
 }

@@ -61,7 +61,8 @@ type channelSet struct {
 
 // channel is a channel that is watched, or whose UNSUBSCRIBE is not confirmed yet.
 type channel struct {
-	ids    []ID // usually one
+	// ids are usually one. An id is there twice while it goes on with another type of the same key.
+	ids    []ID
 	status status
 	// since is when the subscription last began or ended, or when the channel was added.
 	since     time.Time
@@ -102,9 +103,7 @@ func (x *channelSet) add(name string, id ID) bool {
 		c = &channel{since: time.Now(), taken: budget.NewKey()}
 		x.channels[name] = c
 	}
-	if !slices.Contains(c.ids, id) {
-		c.ids = append(c.ids, id)
-	}
+	c.ids = append(c.ids, id)
 	x.settle(name, c)
 	return c.status == present && c.needed()
 }
@@ -113,8 +112,12 @@ func (x *channelSet) add(name string, id ID) bool {
 func (x *channelSet) remove(name string, id ID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if c, ok := x.channels[name]; ok {
-		c.ids = slices.DeleteFunc(c.ids, func(other ID) bool { return other == id })
+	c, ok := x.channels[name]
+	if !ok {
+		return
+	}
+	if i := slices.Index(c.ids, id); i >= 0 {
+		c.ids = slices.Delete(c.ids, i, i+1)
 		x.settle(name, c)
 	}
 }

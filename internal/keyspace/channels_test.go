@@ -115,7 +115,8 @@ func TestSetRetriesRefusedChannelsLater(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	now := time.Now()
-	x := newChannelSet(func(ID, coalesce.Cause) { t.Error("nothing was subscribed to") }, &budget.Namespaces{})
+	var marked []string
+	x := newChannelSet(func(_ ID, cause coalesce.Cause) { marked = append(marked, cause.String()) }, &budget.Namespaces{})
 	x.add("c", named("a"))
 	x.takeWanted(1)
 	x.refused([]string{"c"}, true, now.Add(time.Minute))
@@ -125,6 +126,8 @@ func TestSetRetriesRefusedChannelsLater(t *testing.T) {
 	g.Expect(x.retry(now.Add(time.Minute))).To(BeZero())
 	g.Expect(x.takeWanted(1)).To(ConsistOf("c"))
 	g.Expect(x.retry(now.Add(time.Minute))).To(BeZero())
+	x.refused([]string{"c"}, true, now.Add(2*time.Minute))
+	g.Expect(marked).To(HaveExactElements("Changed"), "the first refusal changes the verdict")
 }
 
 // TestSetReachesWhatIsWatched lets a server confirm everything that a set sends, with events in any order, and checks
@@ -149,6 +152,9 @@ func TestSetReachesWhatIsWatched(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				c, id := name.Draw(t, "channel"), id.Draw(t, "id")
+				if watched[c][id] {
+					return
+				}
 				if x.add(c, id) { // It is not true either while the channel is crowded.
 					g.Expect(server).To(HaveKey(c), "add returned true, so the channel must be subscribed to")
 				}

@@ -27,6 +27,7 @@
 // # The files
 //
 //	watcher.go      which id watches which keys of which endpoint
+//	wants.go        what that means for each server, and what changes
 //	supervisor.go   one per endpoint: runs one session after the other
 //	session.go      one connection, from its dial to its end: SUBSCRIBE, UNSUBSCRIBE, PING and their replies
 //	channels.go     the channels of a server, who watches them, and the state of each subscription

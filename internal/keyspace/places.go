@@ -149,13 +149,9 @@ func (w *Watcher) relocate(id ID, watched *watch, now time.Time) {
 	if moved {
 		next.audits, next.tracked.audits = make([]verify.Audit, len(next.keys)), make([]verify.Audit, len(next.keys))
 	}
-	old := *watched
+	before := watched.wants()
 	*watched = next
-	w.join(id, watched, &old)
-	if old.on {
-		w.track(id, watched, &old)
-	}
-	w.leave(id, &old, watched)
+	w.change(id, before, watched.wants())
 }
 
 // watchedAt returns a function that reports whether growth of a key is announced where it is now.

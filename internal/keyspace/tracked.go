@@ -96,67 +96,20 @@ func (w *Watcher) unchanged(watched *watch) (since time.Time) {
 	return since
 }
 
-// tracks reports whether one of the keys is read in this way.
-func (w *watch) tracks(server auth.Endpoint, key tracking.Key) bool {
-	if !w.on {
-		return false
-	}
-	for spot := range w.spots() {
-		if spot.server == server && spot.key.trackingKey(spot.importing) == key {
-			return true
-		}
-	}
-	return false
-}
-
-// track begins to track the keys of an id, except for those that old tracks already.
-func (w *Watcher) track(id ID, next, old *watch) {
-	if len(next.keys) == 0 {
-		return
-	}
-	next.on = true
-	idle := w.throttle.Idle(id)
-	for spot := range next.spots() {
-		to := w.trackerOf(spot)
-		if to == nil {
-			to = w.newTracker(database{spot.server, spot.key.Database})
-		}
-		to.users++
-		if key := spot.key.trackingKey(spot.importing); !old.tracks(spot.server, key) {
-			to.Add(key, id, idle)
-		}
-	}
-}
-
 func (w *Watcher) newTracker(at database) *tracker {
 	name := at.endpoint.String()
-	to := &tracker{database: at, Tracker: tracking.New(tracking.Options{
+	return &tracker{database: at, Tracker: tracking.New(tracking.Options{
 		Conn: w.options.Pool.Conn(at.endpoint, at.number), Name: name, Database: at.number,
 		Mark: w.mark, Budgets: &w.budgets, Recorder: w.options.Recorder, Timing: w.options.Tracking,
 		Log: w.options.Log.WithValues("endpoint", name, "database", at.number),
 	})}
-	w.trackers[at] = to
-	w.changed.Set()
-	return to
 }
 
-// untrack stops tracking the keys of an id, except for those that next tracks as well.
-func (w *Watcher) untrack(id ID, old, next *watch) {
-	if !old.on {
-		return
-	}
-	for spot := range old.spots() {
-		from, key := w.trackerOf(spot), spot.key.trackingKey(spot.importing)
-		if !next.tracks(spot.server, key) {
-			from.Remove(key, id)
-		}
-		from.users--
-		if from.users == 0 {
-			delete(w.trackers, from.database)
-			w.changed.Set()
-		}
-	}
-	old.on = false
+// track begins to track the keys of an id, or ends that.
+func (w *Watcher) track(id ID, watched *watch, on bool) {
+	before := watched.wants()
+	watched.on = on
+	w.change(id, before, watched.wants())
 }
 
 // choose tracks the keys of an id while notifications are not proven, also if there is never a verdict because no
@@ -168,10 +121,8 @@ func (w *Watcher) choose(id ID, watched *watch, now time.Time) (until time.Time)
 	case watched.trackingOnly:
 	case watched.reported.Reason == verify.Undecided && now.Before(grace):
 		return grace
-	case watched.reported.Reason == verify.ReasonSubscribed:
-		w.untrack(id, watched, &watch{})
-	case !watched.on:
-		w.track(id, watched, &watch{})
+	case watched.on == (watched.reported.Reason == verify.ReasonSubscribed):
+		w.track(id, watched, !watched.on)
 	}
 	return until
 }

@@ -115,19 +115,6 @@ func (w *watch) index(name string) int {
 	return slices.IndexFunc(w.keys, func(key Key) bool { return key.Name == name })
 }
 
-// includes reports whether the channel of a server is watched.
-func (w *watch) includes(server auth.Endpoint, channel string) bool {
-	if w.trackingOnly {
-		return false
-	}
-	for spot := range w.spots() {
-		if spot.server == server && spot.key.channel() == channel {
-			return true
-		}
-	}
-	return false
-}
-
 // New returns a Watcher that watches nothing yet.
 func New(options Options) *Watcher {
 	if options.Tracking == (tracking.Timing{}) {
@@ -179,13 +166,10 @@ func (w *Watcher) Ensure(id ID, e auth.Endpoint, from Sources, keys ...Key) {
 	w.locate(next)
 	w.watches[id] = next
 	w.throttle.Add(id)
-	w.join(id, next, old)
-	if next.trackingOnly || old.on {
-		w.track(id, next, old)
-	}
+	next.on = next.trackingOnly || old.on
+	w.change(id, old.wants(), next.wants())
 	if watching {
 		w.unuse(id, old.endpoint)
-		w.leave(id, old, next)
 	}
 	w.use(id, next)
 }
@@ -218,7 +202,7 @@ func (w *Watcher) Forget(id ID) {
 	delete(w.watches, id)
 	w.throttle.Remove(id)
 	w.unuse(id, old.endpoint)
-	w.leave(id, old, &watch{})
+	w.change(id, old.wants(), nil)
 }
 
 // SetIdle says whether id is idle, which means that it can create nothing now. Growth wakes an idle id at most once a
@@ -235,32 +219,6 @@ func (w *Watcher) SetIdle(id ID, idle bool) {
 // Serve says that the keys of id will be read now: all its wakes until then are served. It returns the time of the first
 // growth event of the keys since the last call, and zero if there was none.
 func (w *Watcher) Serve(id ID) (notified time.Time) { return w.throttle.Serve(id) }
-
-// join starts the watching of next, except for what old includes.
-func (w *Watcher) join(id ID, next, old *watch) {
-	if next.trackingOnly {
-		return
-	}
-	for spot := range next.spots() {
-		to, ok := w.supervisors[spot.server]
-		if !ok {
-			to = w.newSupervisor(spot.server)
-			w.supervisors[spot.server] = to
-			w.changed.Set()
-		}
-		to.users++
-		to.classes[spot.key.Class]++
-		if ok && to.classes[spot.key.Class] == 1 {
-			to.due.Set()
-		}
-		if old.includes(spot.server, spot.key.channel()) {
-			continue
-		}
-		if confirmed := to.set.add(spot.key.channel(), id); confirmed {
-			w.mark(id, coalesce.Confirmed)
-		}
-	}
-}
 
 func (w *Watcher) newSupervisor(e auth.Endpoint) *supervisor {
 	conn, evidence := w.options.Pool.Conn(e, 0), &verify.Evidence{}
@@ -291,29 +249,6 @@ func (w *Watcher) classes(of *supervisor) []verify.Class {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Collect(maps.Keys(of.classes))
-}
-
-// leave ends the watching of old, except for what next includes.
-func (w *Watcher) leave(id ID, old, next *watch) {
-	w.untrack(id, old, next)
-	if old.trackingOnly {
-		return
-	}
-	for spot := range old.spots() {
-		from := w.supervisors[spot.server]
-		from.classes[spot.key.Class]--
-		if from.classes[spot.key.Class] == 0 {
-			delete(from.classes, spot.key.Class)
-		}
-		if !next.includes(spot.server, spot.key.channel()) {
-			from.set.remove(spot.key.channel(), id)
-		}
-		from.users--
-		if from.users == 0 {
-			delete(w.supervisors, spot.server)
-			w.changed.Set()
-		}
-	}
 }
 
 // Start manages the subscriptions until ctx is done, and then returns nil. Call it once.

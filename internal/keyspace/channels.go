@@ -46,8 +46,9 @@ type channelSet struct {
 
 	mu       sync.Mutex
 	channels map[string]*channel
-	// strays counts the messages that nobody asked for.
-	strays *rate.Limiter
+	// strays counts the messages that nobody asked for. flooded means that they were too many in this session.
+	strays  *rate.Limiter
+	flooded bool
 	// resting is true while a timer runs that ends the rest of the crowded channels.
 	resting bool
 	// wanted are the channels to subscribe to, and unwanted those to unsubscribe from.
@@ -145,15 +146,14 @@ func (c *channel) needed() bool { return len(c.ids) > 0 && c.crowding != crowded
 
 // event marks all ids that watch the channel, and records when a growth or shrink event came. If the key, or a namespace
 // that watches it, has too many events, the channel is unsubscribed from for everybody, and its key must be watched in
-// another way. flooded means that the server sends too many messages that nobody asked for; then this applies to all its
-// channels, and the session must end.
+// another way. flooded means that the server sends too many messages that nobody asked for, so that the session must end.
 func (x *channelSet) event(name string, cause coalesce.Cause) (flooded bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	now := time.Now()
 	c, ok := x.channels[name]
 	if !ok || !c.needed() {
-		return x.stray(now)
+		return x.stray(c, now)
 	}
 	switch cause {
 	case coalesce.Growth:
@@ -174,14 +174,13 @@ func (x *channelSet) event(name string, cause coalesce.Cause) (flooded bool) {
 	return false
 }
 
-// stray takes a message that nobody asked for.
-func (x *channelSet) stray(now time.Time) (flooded bool) {
+// stray takes a message that nobody asked for. A server goes on to send what it has published before UNSUBSCRIBE, and may
+// send nothing of any other channel. If it does, and too much, all its channels are left when the session has ended.
+func (x *channelSet) stray(of *channel, now time.Time) (flooded bool) {
 	if x.strays.AllowN(now, 1) {
 		return false
 	}
-	for name, c := range x.channels {
-		x.crowd(name, c)
-	}
+	x.flooded = of == nil || !of.present()
 	return true
 }
 
@@ -266,8 +265,12 @@ func (x *channelSet) reset() {
 		if c.status != denied {
 			c.end()
 		}
+		if x.flooded {
+			x.crowd(name, c)
+		}
 		x.settle(name, c)
 	}
+	x.flooded = false
 	x.changed.Set()
 }
 

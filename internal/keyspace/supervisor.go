@@ -5,6 +5,7 @@ package keyspace
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -63,7 +64,7 @@ func (s *supervisor) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if confirmed {
+		if confirmed && !errors.Is(err, errFlooded) {
 			backoff.Reset()
 		}
 		end := failure.Classify(err)

@@ -1,0 +1,339 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+)
+
+// ID identifies who watches a key.
+type ID = coalesce.ID
+
+// Interest is how an id watches a key. The zero value means that it does not.
+type Interest struct {
+	// Class is the class of the command that reads the length of the key.
+	Class verify.Class
+	// Notify means by keyspace notifications, and Track by client tracking.
+	Notify, Track bool
+	// Asking means that the slot of the key is being moved to this node of a Cluster, which answers after ASKING only.
+	Asking bool
+}
+
+// Timing has the intervals of a node, which tests shorten.
+type Timing struct {
+	// PingAfter is the time without a message before a PING. It is below the setting timeout of Redis, after which Redis
+	// closes a connection that sends nothing, unless that is shorter than three seconds.
+	PingAfter time.Duration
+	// AnswerWithin is how long a reply may take. Then the connection is closed.
+	AnswerWithin time.Duration
+	// ForbiddenRetry is the wait before what the user may not do is tried again, and RefusedRetry before what was rejected
+	// for another reason.
+	ForbiddenRetry, RefusedRetry time.Duration
+	// Calm is how long keys with too many notifications are not subscribed to.
+	Calm time.Duration
+	// ShortSession is the length below which a session that tracked keys is short, so that the next one tracks later.
+	ShortSession time.Duration
+}
+
+// DefaultTiming returns the intervals of the operator.
+func DefaultTiming() Timing {
+	return Timing{
+		PingAfter:      2 * time.Second,
+		AnswerWithin:   10 * time.Second,
+		ForbiddenRetry: failure.RejectedRetry,
+		RefusedRetry:   time.Second,
+		Calm:           time.Minute,
+		ShortSession:   time.Minute,
+	}
+}
+
+// Recorder receives what happens, for metrics. Its methods must not block.
+type Recorder interface {
+	// Received is called for each notification, and Invalidated for each message about changed keys.
+	Received()
+	Invalidated()
+	// Subscribed and Tracked are called when either begins or ends.
+	Subscribed(subscribed bool)
+	Tracked(tracked bool)
+	// Ended is called when a connection, or an attempt to make one, has ended.
+	Ended(reason string)
+}
+
+// Options configure a [Node].
+type Options struct {
+	// Conn is the connection to the database with the keys, and Database its number.
+	Conn     *connection.Conn
+	Database int
+	// Mark is called for each id whose key may have changed. It must not block, and must not use the Node.
+	Mark func(id ID, cause coalesce.Cause)
+	// Budgets has how many messages each namespace may take.
+	Budgets  *coalesce.Budgets
+	Recorder Recorder
+	Timing   Timing
+	Log      logr.Logger
+}
+
+// Node watches keys of one database. Its methods are safe for concurrent use, and none except [Node.Run] blocks.
+type Node struct {
+	options Options
+	prefix  string // of the channels
+	// evidence is what shows whether the server sends notifications.
+	evidence *verify.Evidence
+	// changed is set while there may be something to send, and confirmed when a session has its first subscription.
+	changed, confirmed coalesce.Signal
+
+	mu   sync.Mutex
+	keys map[string]*key
+	subscriptions
+	readings
+	crowd
+	// session is the current one; nil if there is none.
+	session *session
+}
+
+// key is a row of the table.
+type key struct {
+	name     string
+	watchers map[ID]*watcher
+	sub      subscription
+	read     reading
+}
+
+type watcher struct {
+	Interest
+	// blocked means that the id can create nothing now.
+	blocked bool
+}
+
+// New returns a Node that watches nothing.
+func New(options Options) *Node {
+	return &Node{
+		options: options, prefix: "__keyspace@" + strconv.Itoa(options.Database) + "__:",
+		evidence: &verify.Evidence{}, changed: coalesce.NewSignal(), confirmed: coalesce.NewSignal(),
+		keys: map[string]*key{}, subscriptions: newSubscriptions(), crowd: newCrowd(),
+	}
+}
+
+// Evidence returns what shows whether the server sends notifications.
+func (n *Node) Evidence() *verify.Evidence { return n.evidence }
+
+// Confirmed has a token after a session has its first subscription.
+func (n *Node) Confirmed() <-chan struct{} { return n.confirmed }
+
+// Watch makes id watch a key in this way, and no longer as before. It is marked with the cause Confirmed when that has
+// begun, which is at once if the key is watched so for others.
+func (n *Node) Watch(name string, id ID, as Interest) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	k := n.keys[name]
+	if k == nil {
+		if !as.Notify && !as.Track {
+			return
+		}
+		k = &key{name: name, watchers: map[ID]*watcher{}, sub: subscription{since: time.Now()}, read: reading{place: notDue}}
+		n.keys[name] = k
+	}
+	before := Interest{}
+	w := k.watchers[id]
+	if w != nil {
+		before = w.Interest
+	}
+	switch {
+	case !as.Notify && !as.Track:
+		delete(k.watchers, id)
+	case w == nil:
+		n.join(id.Namespace, 1)
+		k.watchers[id] = &watcher{Interest: as}
+	default:
+		w.Interest = as
+	}
+	if w != nil && k.watchers[id] == nil {
+		n.join(id.Namespace, -1)
+	}
+	n.settle(k)
+	if as.Notify && !before.Notify && k.sub.status == present || as.Track && !before.Track && k.read.state == armed {
+		n.options.Mark(id, coalesce.Confirmed)
+	}
+}
+
+// Block says whether id can create nothing now. A key that only such ids watch is read once a second at most.
+func (n *Node) Block(name string, id ID, blocked bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	k := n.keys[name]
+	if k == nil || k.watchers[id] == nil || k.watchers[id].blocked == blocked {
+		return
+	}
+	k.watchers[id].blocked = blocked
+	n.pace(k)
+}
+
+// settle decides what must be sent about a key, and forgets a key that nobody watches. While a reply about the key is
+// outstanding, the reply decides.
+func (n *Node) settle(k *key) {
+	n.settleSubscription(k)
+	n.settleReading(k)
+	if len(k.watchers) == 0 && (k.sub.status == absent || k.sub.status == denied) {
+		delete(n.keys, k.name)
+	}
+}
+
+func (k *key) wanted(how func(Interest) bool) bool {
+	for _, w := range k.watchers {
+		if how(w.Interest) {
+			return true
+		}
+	}
+	return false
+}
+
+func notified(i Interest) bool { return i.Notify }
+func tracked(i Interest) bool  { return i.Track }
+
+// mark marks those who watch a key in this way.
+func (n *Node) mark(k *key, how func(Interest) bool, cause coalesce.Cause) {
+	for id, w := range k.watchers {
+		if how(w.Interest) {
+			n.options.Mark(id, cause)
+		}
+	}
+}
+
+// markAll marks all ids.
+func (n *Node) markAll(cause coalesce.Cause) {
+	for _, k := range n.keys {
+		for id := range k.watchers {
+			n.options.Mark(id, cause)
+		}
+	}
+}
+
+// State is what is known about a key.
+type State struct {
+	// Subscription is that to its notifications.
+	Subscription verify.Subscription
+	// Tracked means that the key was armed in this session, and that it is armed or about to be armed again. Armed says
+	// since when the server must report the next change.
+	Tracked bool
+	Armed   verify.Subscription
+	// Proven means that an invalidation has come in this session. Until then it is not known whether the server sends any.
+	Proven bool
+}
+
+// State returns what is known about a key.
+func (n *Node) State(name string) State {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	k := n.keys[name]
+	if k == nil {
+		return State{}
+	}
+	return State{
+		Subscription: k.sub.state(),
+		Tracked:      k.read.tracked,
+		Armed:        verify.Subscription{Present: k.read.state == armed, Since: k.read.seenAt, HeardAt: k.read.seenAt},
+		Proven:       n.proven,
+	}
+}
+
+// Run watches the keys until ctx is done. While the server is down it waits for the prober of the pool.
+func (n *Node) Run(ctx context.Context) {
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() { n.wakeRestored(ctx) })
+	var backoff connection.Backoff
+	var lastEnd string
+	for n.options.Conn.WaitUp(ctx) == nil {
+		backoff.Begin()
+		worked, err := n.converse(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if worked && !errors.Is(err, errFlooded) {
+			backoff.Reset()
+		}
+		end := failure.Classify(err)
+		n.options.Recorder.Ended(string(end.Reason))
+		if worked || end.Message != lastEnd {
+			n.options.Log.Info("Not connected for notifications and tracking", "cause", err.Error())
+			lastEnd = end.Message
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(backoff.Delay()):
+		}
+	}
+}
+
+// wakeRestored marks all ids whenever the server answers again. Their reads may have failed during the outage, and if the
+// session has survived it, nothing else wakes them.
+func (n *Node) wakeRestored(ctx context.Context) {
+	for n.options.Conn.WaitRestored(ctx) == nil {
+		n.mu.Lock()
+		n.markAll(coalesce.Changed)
+		n.mu.Unlock()
+	}
+}
+
+// converse uses one connection until it ends, and its successor if the credentials change. It reports whether the server
+// has let it watch anything.
+func (n *Node) converse(ctx context.Context) (worked bool, err error) {
+	wire, err := n.options.Conn.OpenWire(ctx)
+	if err != nil {
+		return false, err
+	}
+	for wire != nil {
+		current := newSession(n, wire, worked)
+		n.begin(current)
+		wire, err = connection.UseUntilReplaced(ctx, wire, n.options.Conn.NextWire, current.run)
+		worked = n.end(current, wire != nil) || worked
+	}
+	return worked, err
+}
+
+// begin records that there is a connection.
+func (n *Node) begin(s *session) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.session = s
+	for _, k := range n.keys {
+		n.settle(k)
+	}
+}
+
+// end records the end of a connection: the server reports nothing any longer. If the session moves to another connection,
+// all begins there at once. Otherwise it marks those who were told of changes.
+func (n *Node) end(s *session, moves bool) (worked bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.session = nil
+	for _, k := range n.keys {
+		if !moves && k.sub.status == present {
+			n.mark(k, notified, coalesce.Lost)
+		}
+		if !moves && k.read.tracked {
+			n.mark(k, tracked, coalesce.Lost)
+		}
+		k.sub.end()
+		k.read.end(moves)
+		n.settle(k)
+	}
+	n.endTracking(s, moves)
+	if s.confirmed && !moves {
+		n.options.Recorder.Subscribed(false)
+	}
+	return s.confirmed || s.tracking != notTracking
+}

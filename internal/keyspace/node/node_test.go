@@ -1,0 +1,394 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"go.uber.org/goleak"
+
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+)
+
+// timeout is how long a test waits for something that must happen. The clock is that of its bubble.
+const timeout = 30 * time.Second
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	hello3    = "%1\r\n+proto\r\n:3\r\n"
+	forbidden = "-NOPERM No permissions to access a channel\r\n"
+	noCommand = "-ERR unknown command\r\n"
+)
+
+// harness runs a node of a server.
+type harness struct {
+	*Node
+	Gomega
+	pool *connection.Pool
+
+	mu    sync.Mutex
+	marks []string
+	ends  []string
+	// subscribed and tracked are what was recorded last.
+	subscribed, tracked bool
+}
+
+func (h *harness) Received()    { /* not recorded */ }
+func (h *harness) Invalidated() { /* not recorded */ }
+
+func (h *harness) Subscribed(subscribed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.subscribed = subscribed
+}
+
+func (h *harness) Tracked(tracked bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tracked = tracked
+}
+
+func (h *harness) Ended(reason string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ends = append(h.ends, reason)
+}
+
+func (h *harness) note(id ID, cause coalesce.Cause) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.marks = append(h.marks, id.Name+" "+cause.String())
+}
+
+func (h *harness) marked() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.marks)
+}
+
+func (h *harness) ended() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.ends)
+}
+
+func (h *harness) eventuallyMarked(marks ...string) {
+	h.Eventually(h.marked).WithTimeout(timeout).WithPolling(time.Millisecond).Should(ContainElements(marks))
+}
+
+func (h *harness) eventuallyEnded() {
+	h.Eventually(h.ended).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", 1))
+}
+
+// present reports whether the channel of a key is subscribed to.
+func (h *harness) present(name string) bool { return h.State(name).Subscription.Present }
+
+func (h *harness) eventuallyPresent(names ...string) {
+	for _, name := range names {
+		h.Eventually(h.present).WithArguments(name).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeTrue(), name)
+	}
+}
+
+// burst is how many messages a namespace may take at once.
+const burst = 10_000
+
+var (
+	byNotifications = Interest{Class: verify.ClassList, Notify: true}
+	byTracking      = Interest{Class: verify.ClassList, Track: true}
+	byBoth          = Interest{Class: verify.ClassList, Notify: true, Track: true}
+	notWatched      = Interest{}
+)
+
+func named(name string) ID { return ID{Name: name} }
+
+// start runs a node of a server until the test ends. Each key is watched for an id of the same name.
+func start(t *testing.T, options connection.Options, timing Timing, as Interest, keys ...string) *harness {
+	t.Helper()
+	h := &harness{Gomega: NewWithT(t), pool: connection.NewPool(options)}
+	h.Node = New(Options{
+		Conn: h.pool.Conn(auth.Endpoint{Address: "redis:6379"}, 0), Mark: h.note, Recorder: h, Timing: timing, Log: logr.Discard(),
+		Budgets: coalesce.NewBudgets(coalesce.Allowance{Rate: 1000, Burst: burst}),
+	})
+	for _, key := range keys {
+		h.Watch(key, named(key), as)
+	}
+	var running sync.WaitGroup
+	running.Go(func() { _ = h.pool.Start(t.Context()) })
+	running.Go(func() { h.Run(t.Context()) })
+	t.Cleanup(running.Wait)
+	return h
+}
+
+// on runs a node of a scripted server.
+func on(t *testing.T, script redistest.Script, as Interest, keys ...string) *harness {
+	t.Helper()
+	return start(t, connection.Options{Dial: redistest.NewPiped(script).Dial}, DefaultTiming(), as, keys...)
+}
+
+// modern is a server of RESP3, whose other replies are those of the script; Usual of a subscription is its confirmation.
+func modern(script redistest.Script) redistest.Script {
+	return func(args []string) string {
+		switch reply := script(args); {
+		case reply != redistest.Usual:
+			return reply
+		case args[0] == "hello":
+			return hello3
+		case args[0] == "client":
+			return "+OK\r\n"
+		case args[0] == "llen":
+			return ":0\r\n"
+		case args[0] == subscribe || args[0] == unsubscribe:
+			var confirmations string
+			for i, channel := range args[1:] {
+				confirmations += message(args[0], channel, strconv.Itoa(i+1))
+			}
+			return confirmations
+		default:
+			return reply
+		}
+	}
+}
+
+func usual([]string) string { return redistest.Usual }
+
+// message is a push message.
+func message(parts ...string) string {
+	text := ">" + strconv.Itoa(len(parts)) + "\r\n"
+	for _, part := range parts {
+		text += "+" + part + "\r\n"
+	}
+	return text
+}
+
+func channelOf(key string) string { return "__keyspace@0__:" + key }
+
+// told is the invalidation of a key.
+func told(key string) string { return ">2\r\n+invalidate\r\n*1\r\n+" + key + "\r\n" }
+
+// bubble runs a test with a clock of its own.
+func bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
+}
+
+func TestAConfirmationWakesAndSoDoesAnEvent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := on(t, modern(func(args []string) string {
+			if args[0] == subscribe {
+				return message(subscribe, args[1], "1") + message("message", args[1], "lpush") + message("message", args[1], "lpop")
+			}
+			return redistest.Usual
+		}), byNotifications, "a")
+		h.eventuallyMarked("a Confirmed", "a Growth", "a Shrink")
+		synctest.Wait()
+		state := h.State("a").Subscription
+		h.Expect(state.Present).To(BeTrue())
+		h.Expect(state.HeardAt).To(BeTemporally("==", time.Now()))
+		h.Expect(h.marked()).To(Equal([]string{"a Confirmed", "a Growth", "a Changed", "a Shrink"}), "the first event is a proof")
+		h.Expect(h.ended()).To(BeZero())
+	})
+}
+
+func TestTheEndOfAConnectionMarksWhatWasWatched(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var refuse atomic.Bool
+		h := on(t, modern(func(args []string) string {
+			if args[0] == ping && !refuse.Swap(true) {
+				return redistest.HangUp
+			}
+			return redistest.Usual
+		}), byBoth, "a")
+		h.eventuallyMarked("a Lost")
+		time.Sleep(time.Minute)
+		h.Expect(h.marked()).To(Equal([]string{
+			"a Confirmed", "a Confirmed", "a Lost", "a Lost", "a Confirmed", "a Confirmed",
+		}), "each column once, and again on the next connection")
+		h.Expect(h.ended()).To(Equal(1))
+	})
+}
+
+func TestAKeyThatIsNotWatchedIsForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var log []string
+		h := on(t, modern(func(args []string) string {
+			mu.Lock()
+			defer mu.Unlock()
+			log = append(log, strings.Join(args, " "))
+			return redistest.Usual
+		}), byBoth, "a")
+		h.Watch("b", named("b"), byNotifications)
+		h.eventuallyPresent("a", "b")
+		h.Eventually(func() bool { return h.State("a").Tracked }).WithTimeout(timeout).Should(BeTrue())
+		h.Watch("a", named("a"), notWatched)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		h.Expect(log).To(ContainElements("unsubscribe "+channelOf("a"), "client tracking off"))
+		h.Expect(h.keys).To(HaveLen(1))
+		h.Expect(h.timetable).To(BeEmpty())
+		h.Expect(h.namespaces).To(Equal(map[string]int{"": 1}))
+	})
+}
+
+// Those who come later do not wait for a confirmation that has come.
+func TestAKeyThatIsWatchedAlreadyWakesAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := on(t, modern(usual), byBoth, "a")
+		h.eventuallyPresent("a")
+		h.Eventually(func() bool { return h.State("a").Armed.Present }).WithTimeout(timeout).Should(BeTrue())
+		h.Watch("a", named("late"), byNotifications)
+		h.Expect(h.marked()).To(ContainElement("late Confirmed"))
+		h.Watch("a", named("later"), byTracking)
+		h.Expect(h.marked()).To(ContainElement("later Confirmed"))
+		before := len(h.marked())
+		h.Watch("a", named("later"), Interest{Class: verify.ClassStream, Track: true, Asking: true})
+		h.Expect(h.marked()).To(HaveLen(before), "nothing has begun")
+	})
+}
+
+func TestServersWithoutRESP3(t *testing.T) {
+	t.Parallel()
+	for name, hello := range map[string]string{
+		"no hello": noCommand, "no RESP3": "-NOPROTO unsupported protocol version\r\n", "RESP2": "*2\r\n+proto\r\n:2\r\n",
+		"a strange hello": "+OK\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				var pings atomic.Int32
+				h := on(t, func(args []string) string {
+					switch args[0] {
+					case "hello":
+						return hello
+					case ping:
+						pings.Add(1)
+						return "*2\r\n+pong\r\n+\r\n"
+					case subscribe:
+						return redistest.Push(subscribe, args[1], 1) + redistest.Push("message", args[1], "rpush")
+					case "client", "llen":
+						t.Errorf("%v was sent over RESP2", args)
+					}
+					return redistest.Usual
+				}, byBoth, "a")
+				h.eventuallyMarked("a Confirmed", "a Growth")
+				time.Sleep(time.Minute)
+				h.Expect(h.ended()).To(BeZero())
+				h.Expect(h.State("a").Tracked).To(BeFalse())
+				h.Expect(pings.Load()).To(BeNumerically(">=", 29), "and the pongs are replies")
+			})
+		})
+	}
+}
+
+func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ to, reply string }{
+		"no reply to a SUBSCRIBE":         {subscribe, redistest.Nothing},
+		"no reply, but messages":          {subscribe, strings.Repeat(message("message", channelOf("a"), "lpush"), 10)},
+		"the confirmation of another key": {subscribe, message(subscribe, channelOf("b"), "1")},
+		"of another database":             {subscribe, message(subscribe, "__keyspace@1__:a", "1")},
+		"of something":                    {subscribe, message(unsubscribe, channelOf("a"), "0")},
+		"a pong nobody asked for":         {subscribe, "+PONG\r\n"},
+		"two errors":                      {subscribe, forbidden + forbidden},
+		"refused credentials":             {subscribe, "-NOAUTH Authentication required.\r\n"},
+		"the end":                         {subscribe, redistest.HangUp},
+		"refused credentials to a read":   {"llen", "-WRONGPASS invalid\r\n"},
+		"no reply to a read":              {"llen", redistest.Nothing},
+		"another type":                    {"llen", "+OK\r\n"},
+		"a negative length":               {"llen", ":-1\r\n"},
+		"a reply too many":                {"llen", ":1\r\n:2\r\n"},
+		"another protocol":                {"llen", "HTTP/1.1 400 Bad Request\r\n\r\n"},
+		"a huge push":                     {"llen", ">70000\r\n"},
+		"a push that never ends":          {"llen", ">2\r\n+invalidate\r\n*2\r\n+a\r\n"},
+		"no reply to CLIENT":              {"client", redistest.Nothing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				h := on(t, modern(func(args []string) string {
+					if args[0] == c.to {
+						return c.reply
+					}
+					return redistest.Usual
+				}), byBoth, "a")
+				h.eventuallyEnded()
+			})
+		})
+	}
+}
+
+// A server that reads nothing more blocks the sender only.
+func TestAServerThatReadsNothingBlocksNobody(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var full atomic.Bool
+		h := on(t, modern(func(args []string) string {
+			if args[0] == subscribe {
+				full.Store(true)
+				<-t.Context().Done()
+			}
+			return redistest.Usual
+		}), byNotifications, "a")
+		h.Eventually(full.Load).WithTimeout(timeout).Should(BeTrue())
+		begun := time.Now()
+		h.Watch("b", named("b"), byBoth)
+		h.Block("b", named("b"), true)
+		h.Expect(h.State("b").Tracked).To(BeFalse())
+		h.Expect(time.Since(begun)).To(BeZero())
+		h.eventuallyEnded()
+	})
+}
+
+// Watching and its end may come at any moment of a session, also while a reply is under way.
+func TestChangesAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := &harness{Gomega: NewWithT(t), pool: connection.NewPool(connection.Options{})}
+	h.Node = New(Options{
+		Conn: h.pool.Conn(auth.Endpoint{Address: server.Addr()}, 0), Mark: h.note, Recorder: h, Timing: DefaultTiming(),
+		Log: logr.Discard(), Budgets: coalesce.NewBudgets(coalesce.Allowance{Rate: 1e6, Burst: 1e6}),
+	})
+	var running sync.WaitGroup
+	running.Go(func() { _ = h.pool.Start(t.Context()) })
+	running.Go(func() { h.Run(t.Context()) })
+	t.Cleanup(running.Wait)
+	var changing sync.WaitGroup
+	for worker := range 4 {
+		changing.Go(func() {
+			ways := []Interest{byNotifications, notWatched, byTracking, byBoth, notWatched, byTracking, byNotifications}
+			for i := range 300 {
+				name := strconv.Itoa(i % 20)
+				h.Watch(name, named(strconv.Itoa(worker)), ways[(i+worker)%len(ways)])
+				h.Block(name, named(strconv.Itoa(worker)), i%3 == 0)
+				h.State(name)
+			}
+			for i := range 20 {
+				h.Watch(strconv.Itoa(i), named(strconv.Itoa(worker)), byBoth)
+			}
+		})
+	}
+	changing.Wait()
+	for i := range 20 {
+		h.eventuallyPresent(strconv.Itoa(i))
+		h.Eventually(func() bool { return h.State(strconv.Itoa(i)).Armed.Present }).WithTimeout(timeout).Should(BeTrue())
+	}
+	before := len(h.marked())
+	h.Expect(server.Client().LPush(t.Context(), "7", "x").Err()).To(Succeed())
+	h.Eventually(func() []string { return h.marked()[before:] }).WithTimeout(timeout).
+		Should(ContainElements("0 Growth", "1 Growth", "2 Growth", "3 Growth"))
+	h.Expect(h.ended()).To(BeZero())
+}

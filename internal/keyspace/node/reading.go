@@ -1,0 +1,314 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"container/heap"
+	"time"
+
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+)
+
+const (
+	// readSpacing is the time between two reads of one key at least, and quietSpacing while nobody can use its growth,
+	// while nothing changes, or while those who watch it take too many messages.
+	readSpacing, quietSpacing = 25 * time.Millisecond, time.Second
+	// quietReplies is how many equal lengths in a row are taken for growth. A server whose table of tracked keys is full
+	// sends invalidations although nothing has changed.
+	quietReplies = 3
+	// firstTrackPause is how long keys are not tracked after a short session. It doubles after each further one.
+	firstTrackPause, longestTrackPause = 250 * time.Millisecond, 10 * time.Minute
+	// unknownLength is that of a key of another type than expected. Redis tracks such a key as well.
+	unknownLength = -1
+)
+
+// readCommands are the commands that read the length of a key.
+var readCommands = map[verify.Class]string{
+	verify.ClassList: "llen", verify.ClassStream: "xlen", verify.ClassSortedSet: "zcard", verify.ClassSet: "scard",
+	verify.ClassHash: "hlen",
+}
+
+// arming is the state of a key that may be tracked.
+type arming int
+
+const (
+	unwanted arming = iota // nobody wants the key to be tracked
+	disarmed               // to be read when due
+	inFlight               // the read was sent and has no reply yet
+	armed                  // read; the server reports the next change
+	refused                // the read was rejected; repeated when due
+)
+
+// reading is the second column of a key.
+type reading struct {
+	state arming
+	// tracked means that the key was armed in this session: it is armed, or about to be armed again. confirmed means on
+	// the current connection of the session.
+	tracked, confirmed bool
+	// length is the last reply of this session, and equal how many replies in a row had the same length.
+	length int64
+	equal  int
+	// crowded means that all namespaces that watch the key have taken too many messages.
+	crowded bool
+	// seenAt is when the key was last armed, or a change of it was reported.
+	seenAt time.Time
+	// sentAt is when it was last read. due is when it is to be read, if it has a place in the timetable.
+	sentAt, due time.Time
+	place       int
+}
+
+// notDue is the place of a key that is not in the timetable.
+const notDue = -1
+
+// readings is the part of a [Node] about the second column.
+type readings struct {
+	timetable timetable
+	// tracks is how many keys are to be tracked.
+	tracks int
+	// trackAt is when tracking may begin, after the server has refused it, or after short sessions: one that has ended
+	// leaves its ID in the memory of the server, under each key that it has read and that has not changed since.
+	trackAt    time.Time
+	trackPause time.Duration
+	proven     bool
+}
+
+// settleReading decides whether a key must be read.
+func (n *Node) settleReading(k *key) {
+	wanted := k.wanted(tracked)
+	switch {
+	case wanted && k.read.state == unwanted:
+		n.tracks++
+		k.read.state = disarmed
+		n.schedule(k, time.Time{})
+	case !wanted && k.read.state != unwanted:
+		n.tracks--
+		n.unschedule(k)
+		k.read = reading{place: notDue}
+		n.changed.Set()
+	}
+	n.pace(k)
+}
+
+// pace sets when a key is read that is to be read.
+func (n *Node) pace(k *key) {
+	if k.read.place != notDue && k.read.confirmed && k.read.state == disarmed {
+		n.schedule(k, k.read.sentAt.Add(n.spacing(k)))
+	}
+}
+
+func (n *Node) spacing(k *key) time.Duration {
+	blocked := true
+	for _, w := range k.watchers {
+		blocked = blocked && (w.blocked || !w.Track)
+	}
+	if blocked || k.read.equal >= quietReplies || k.read.crowded {
+		return quietSpacing
+	}
+	return readSpacing
+}
+
+// interest returns how a key is read: with the command for one of those who want it, and after ASKING if one of them
+// says so.
+func (k *key) interest() (class verify.Class, asking bool) {
+	for _, w := range k.watchers {
+		if w.Track {
+			class, asking = max(class, w.Class), asking || w.Asking
+		}
+	}
+	return class, asking
+}
+
+// takeDue returns up to maxBatch keys to read now.
+func (n *Node) takeDue(now time.Time) (keys []*key) {
+	for len(keys) < maxBatch && len(n.timetable) > 0 && !now.Before(n.timetable[0].read.due) {
+		k := n.timetable[0]
+		n.unschedule(k)
+		k.read.state, k.read.sentAt = inFlight, now
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// arm records the length of a key, which is armed now. It marks those who watch it, because the key may have changed since
+// it was last armed. An equal length may hide that one element was added and another one removed, so it counts as growth,
+// but not always.
+func (n *Node) arm(name string, length int64) {
+	k := n.keys[name]
+	if k == nil || k.read.state != inFlight {
+		return
+	}
+	cause := coalesce.Growth
+	if length == k.read.length && k.read.confirmed {
+		k.read.equal++
+	} else {
+		k.read.equal = 0
+	}
+	switch {
+	case !k.read.confirmed:
+		cause = coalesce.Confirmed
+		k.read.tracked, k.read.confirmed = true, true
+	case length < k.read.length || k.read.equal >= quietReplies:
+		cause = coalesce.Shrink
+	}
+	now := time.Now()
+	k.read.state, k.read.length, k.read.seenAt = armed, length, now
+	k.read.crowded = n.overdrawn(k, now)
+	n.mark(k, tracked, cause)
+}
+
+// overdrawn charges a reply to the namespaces that track the key. It reports whether all of them have taken too many.
+func (n *Node) overdrawn(k *key, now time.Time) (all bool) {
+	all = true
+	for id, w := range k.watchers {
+		if w.Track {
+			all = n.options.Budgets.Spend(id.Namespace, 1, now) < 0 && all
+		}
+	}
+	return all
+}
+
+// refuse records that the server rejected a read: the key is not tracked. The read is repeated after a while.
+func (n *Node) refuse(name string, after time.Duration) {
+	k := n.keys[name]
+	if k == nil || k.read.state != inFlight {
+		return
+	}
+	if k.read.tracked {
+		n.mark(k, tracked, coalesce.Lost)
+	}
+	k.read.tracked, k.read.confirmed = false, false
+	k.read.state = refused
+	n.schedule(k, time.Now().Add(after))
+}
+
+// invalidated records that the server reported a change of a key, and tracks it no longer. It reports whether the key was
+// armed. If not, nobody asked for the message. Redis also tracks a key whose read it rejected.
+func (n *Node) invalidated(k *key) (wasArmed bool) {
+	if k == nil || k.read.state != armed && k.read.state != refused {
+		return false
+	}
+	wasArmed = k.read.state == armed
+	k.read.state, k.read.seenAt = disarmed, time.Now()
+	n.schedule(k, k.read.sentAt.Add(n.spacing(k)))
+	return wasArmed
+}
+
+// invalidate handles a message about changed keys: their names, or nil after a flush.
+func (n *Node) invalidate(names any) error {
+	n.options.Recorder.Invalidated()
+	list, _ := names.([]any)
+	asked, unasked := 0, 0
+	if len(list) == 0 {
+		unasked = 1 // Nothing limits how many of these a server sends.
+	}
+	if names == nil {
+		for _, k := range n.keys {
+			if n.invalidated(k) {
+				asked++
+			}
+		}
+	}
+	for _, each := range list {
+		name, _ := each.(string)
+		if n.invalidated(n.keys[name]) {
+			asked++
+		} else {
+			unasked++
+		}
+	}
+	if asked > 0 && !n.proven {
+		n.proven = true
+		n.markAll(coalesce.Changed)
+	}
+	return n.unasked(unasked)
+}
+
+// track records the reply to CLIENT TRACKING ON. All keys are to be read on this connection.
+func (n *Node) track() {
+	n.options.Recorder.Tracked(true)
+	for _, k := range n.keys {
+		if k.read.state != unwanted {
+			k.read.state = disarmed
+			n.schedule(k, time.Time{})
+		}
+	}
+}
+
+// endTracking records the end of a connection. proven belongs to a session, not to its connections.
+func (n *Node) endTracking(s *session, moves bool) {
+	if moves {
+		return
+	}
+	if n.proven {
+		n.proven = false
+		n.markAll(coalesce.Changed)
+	}
+	if s.tracking != tracking {
+		return
+	}
+	n.options.Recorder.Tracked(false)
+	n.trackPause = min(max(2*n.trackPause, firstTrackPause), longestTrackPause)
+	if time.Since(s.begun) >= n.options.Timing.ShortSession {
+		n.trackPause = 0
+	}
+	n.trackAt = time.Now().Add(n.trackPause)
+}
+
+// end records the end of a connection.
+func (r *reading) end(moves bool) {
+	r.tracked = r.tracked && moves
+	r.confirmed, r.equal = false, 0
+	if r.state != unwanted {
+		r.state = disarmed
+	}
+}
+
+// timetable has the keys to read, the one that is due first at the front.
+type timetable []*key
+
+// schedule gives a key its time.
+func (n *Node) schedule(k *key, due time.Time) {
+	k.read.due = due
+	if k.read.place == notDue {
+		heap.Push(&n.timetable, k)
+	} else {
+		heap.Fix(&n.timetable, k.read.place)
+	}
+	n.changed.Set()
+}
+
+func (n *Node) unschedule(k *key) {
+	if k.read.place != notDue {
+		heap.Remove(&n.timetable, k.read.place)
+	}
+}
+
+// Len implements [heap.Interface].
+func (t timetable) Len() int { return len(t) }
+
+// Less implements [heap.Interface].
+func (t timetable) Less(i, j int) bool { return t[i].read.due.Before(t[j].read.due) }
+
+// Swap implements [heap.Interface].
+func (t timetable) Swap(i, j int) {
+	t[i], t[j] = t[j], t[i]
+	t[i].read.place, t[j].read.place = i, j
+}
+
+// Push implements [heap.Interface].
+func (t *timetable) Push(x any) {
+	k, _ := x.(*key)
+	k.read.place = len(*t)
+	*t = append(*t, k)
+}
+
+// Pop implements [heap.Interface].
+func (t *timetable) Pop() any {
+	last := len(*t) - 1
+	k := (*t)[last]
+	*t = (*t)[:last]
+	k.read.place = notDue
+	return k
+}

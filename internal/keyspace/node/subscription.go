@@ -1,0 +1,183 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"strings"
+	"time"
+
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+)
+
+// status is the state of the subscription to the channel of a key.
+type status int
+
+const (
+	absent        status = iota // not subscribed; wanted, if anybody wants notifications of the key
+	subscribing                 // SUBSCRIBE was sent and has no reply yet
+	present                     // confirmed
+	unsubscribing               // UNSUBSCRIBE was sent and has no reply yet
+	denied                      // rejected; not tried again before retryAt
+)
+
+// subscription is the first column of a key.
+type subscription struct {
+	status status
+	// since is when the subscription last began or ended, or when the key was added.
+	since     time.Time
+	forbidden bool
+	retryAt   time.Time
+	// heardAt and shrunkAt are the times of the last growth event and the last shrink event.
+	heardAt, shrunkAt time.Time
+	flow
+}
+
+// subscriptions is the part of a [Node] about the first column.
+type subscriptions struct {
+	// toSubscribe and toUnsubscribe are the keys whose channels are to be subscribed to and unsubscribed from.
+	toSubscribe, toUnsubscribe map[string]*key
+	// retryAt is when the first denied key is tried again, or the first crowded one; zero if there is none.
+	retryAt time.Time
+}
+
+func newSubscriptions() subscriptions {
+	return subscriptions{toSubscribe: map[string]*key{}, toUnsubscribe: map[string]*key{}}
+}
+
+// settleSubscription decides what must be sent so that a channel is subscribed to while somebody needs its notifications.
+func (n *Node) settleSubscription(k *key) {
+	delete(n.toSubscribe, k.name)
+	delete(n.toUnsubscribe, k.name)
+	needed := k.wanted(notified) && !k.sub.crowded
+	switch {
+	case needed && k.sub.status == absent:
+		n.toSubscribe[k.name] = k
+		n.changed.Set()
+	case !needed && k.sub.status == present:
+		n.toUnsubscribe[k.name] = k
+		n.changed.Set()
+	}
+}
+
+// take returns the names of up to maxBatch of these keys, whose commands will be sent now.
+func take(from map[string]*key, next status) (names []string) {
+	for name, k := range from {
+		if len(names) == maxBatch {
+			break
+		}
+		delete(from, name)
+		k.sub.status = next
+		names = append(names, name)
+	}
+	return names
+}
+
+// subscribed records that the server confirmed SUBSCRIBE. A read after this finds everything that was pushed before.
+func (n *Node) subscribed(name string) {
+	k := n.keys[name]
+	if k == nil {
+		return
+	}
+	k.sub.status, k.sub.since, k.sub.forbidden = present, time.Now(), false
+	n.mark(k, notified, coalesce.Confirmed)
+	n.settle(k)
+}
+
+// unsubscribed records that the server confirmed UNSUBSCRIBE.
+func (n *Node) unsubscribed(name string) {
+	if k := n.keys[name]; k != nil {
+		k.sub.end()
+		n.settle(k)
+	}
+}
+
+// deny records that the server rejected SUBSCRIBE, and whether that was because of a permission.
+func (n *Node) deny(names []string, forbidden bool) {
+	retryAt := time.Now().Add(n.options.Timing.RefusedRetry)
+	if forbidden {
+		retryAt = time.Now().Add(n.options.Timing.ForbiddenRetry)
+	}
+	for _, name := range names {
+		k := n.keys[name]
+		if k.sub.forbidden != forbidden {
+			n.mark(k, notified, coalesce.Changed)
+		}
+		k.sub.status, k.sub.forbidden, k.sub.retryAt = denied, forbidden, retryAt
+		n.remind(retryAt)
+		n.settle(k)
+	}
+}
+
+// remind makes [Node.retry] look at the keys at a time.
+func (n *Node) remind(at time.Time) {
+	if n.retryAt.IsZero() || at.Before(n.retryAt) {
+		n.retryAt = at
+	}
+}
+
+// retry ends the refusals and the pauses of keys that are over.
+func (n *Node) retry(now time.Time) {
+	if n.retryAt.IsZero() || now.Before(n.retryAt) {
+		return
+	}
+	n.retryAt = time.Time{}
+	for _, k := range n.keys {
+		if k.sub.status == denied {
+			if now.Before(k.sub.retryAt) {
+				n.remind(k.sub.retryAt)
+			} else {
+				k.sub.status = absent
+			}
+		}
+		n.calm(k, now)
+		n.settle(k)
+	}
+}
+
+// end records that the channel is not subscribed to any longer.
+func (s *subscription) end() {
+	if s.here() {
+		s.since = time.Now()
+	}
+	if s.status != denied {
+		s.status = absent
+	}
+}
+
+// here reports whether messages can arrive: from the confirmation of SUBSCRIBE to that of UNSUBSCRIBE.
+func (s *subscription) here() bool { return s.status == present || s.status == unsubscribing }
+
+func (s *subscription) state() verify.Subscription {
+	return verify.Subscription{
+		Present: s.here(), Since: s.since, Forbidden: s.forbidden, HeardAt: s.heardAt, ShrunkAt: s.shrunkAt, CalmAt: s.calmAt,
+	}
+}
+
+// event handles a notification. Those of other channels count as messages that nobody asked for.
+func (n *Node) event(channel, event string) error {
+	n.options.Recorder.Received()
+	name, ours := strings.CutPrefix(channel, n.prefix)
+	k := n.keys[name]
+	if !ours || k == nil || !k.sub.here() {
+		return n.unasked(1)
+	}
+	now, means := time.Now(), meaningOf(event)
+	switch means.cause {
+	case coalesce.Growth:
+		k.sub.heardAt = now
+	case coalesce.Shrink:
+		k.sub.shrunkAt = now
+	}
+	if n.charge(k, now) {
+		n.pause(k, now)
+	}
+	if means.cause != coalesce.None {
+		n.mark(k, notified, means.cause)
+	}
+	if means.class != 0 && n.evidence.Heard(means.class) { // It may be the proof that others wait for.
+		n.markAll(coalesce.Changed)
+	}
+	return nil
+}

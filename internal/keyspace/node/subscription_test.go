@@ -1,0 +1,157 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+)
+
+func TestAForbiddenChannelIsFoundInFewCommandsAndTriedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const secret = "c77"
+		var granted atomic.Bool
+		var mu sync.Mutex
+		var sizes []int // number of channels in each SUBSCRIBE
+		var keys []string
+		for i := range 600 {
+			keys = append(keys, fmt.Sprint("c", i))
+		}
+		h := on(t, modern(func(args []string) string {
+			if args[0] != subscribe {
+				return redistest.Usual
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			sizes = append(sizes, len(args)-1)
+			if slices.Contains(args, channelOf(secret)) && !granted.Load() {
+				return forbidden
+			}
+			return redistest.Usual
+		}), byBoth, keys...)
+		h.eventuallyPresent(slices.DeleteFunc(slices.Clone(keys), func(name string) bool { return name == secret })...)
+		h.Eventually(func() bool { return h.State(secret).Subscription.Forbidden }).WithTimeout(timeout).Should(BeTrue())
+		mu.Lock()
+		h.Expect(slices.Max(sizes)).To(Equal(maxBatch), "servers limit the number of arguments")
+		// There are three commands, and two more for each time that the command with the forbidden channel is halved.
+		h.Expect(len(sizes)).To(BeNumerically("<=", 3+2*8))
+		mu.Unlock()
+		granted.Store(true)
+		time.Sleep(DefaultTiming().ForbiddenRetry + time.Second)
+		h.Expect(h.present(secret)).To(BeTrue())
+		h.Expect(h.State(secret).Subscription.Forbidden).To(BeFalse())
+		h.Expect(h.ended()).To(BeZero())
+	})
+}
+
+func TestARefusalThatEndsByItself(t *testing.T) {
+	t.Parallel()
+	for _, refusal := range []string{"BUSY Redis is busy", "LOADING Redis is loading", "ERR anything"} {
+		t.Run(refusal, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				var asked atomic.Int32
+				h := on(t, modern(func(args []string) string {
+					if args[0] == subscribe && asked.Add(1) <= 2 {
+						return "-" + refusal + "\r\n"
+					}
+					return redistest.Usual
+				}), byNotifications, "c", "d")
+				h.eventuallyPresent("c", "d")
+				h.Expect(h.ended()).To(BeZero())
+				h.Expect(asked.Load()).To(BeEquivalentTo(3), "only a command without permission is split")
+			})
+		})
+	}
+}
+
+// UNSUBSCRIBE needs no permission, so a server cannot reject it.
+func TestAnErrorToAnUnsubscribeEndsTheSession(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := on(t, modern(func(args []string) string {
+			if args[0] == unsubscribe {
+				return "-ERR no\r\n"
+			}
+			return redistest.Usual
+		}), byNotifications, "c")
+		h.eventuallyPresent("c")
+		h.Watch("c", named("c"), notWatched)
+		h.eventuallyEnded()
+	})
+}
+
+// A user may lack the permission for PING. The session does not need it.
+func TestARefusedPingIsAReply(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var pings atomic.Int32
+		h := on(t, modern(func(args []string) string {
+			if args[0] == ping {
+				pings.Add(1)
+				return "-NOPERM this user has no permissions to run the 'ping' command\r\n"
+			}
+			return redistest.Usual
+		}), byNotifications, "c")
+		time.Sleep(time.Minute)
+		h.Expect(h.present("c")).To(BeTrue())
+		h.Expect(pings.Load()).To(BeNumerically(">=", 29))
+		h.Expect(h.ended()).To(BeZero())
+	})
+}
+
+// A key with too many notifications is not subscribed to for a minute.
+func TestTooManyNotificationsOfAKeyEndItsSubscription(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var subscriptions, ends atomic.Int32
+		h := on(t, modern(func(args []string) string {
+			switch {
+			case args[0] == subscribe && args[1] == channelOf("a") && subscriptions.Add(1) == 1:
+				return message(subscribe, args[1], "1") + strings.Repeat(message("message", args[1], "lpush"), KeyBurst+100)
+			case args[0] == unsubscribe:
+				ends.Add(1)
+			}
+			return redistest.Usual
+		}), byNotifications, "a")
+		h.eventuallyPresent("a")
+		h.Eventually(h.present).WithArguments("a").WithTimeout(timeout).Should(BeFalse())
+		begun := time.Now()
+		h.Watch("b", named("b"), byNotifications)
+		h.eventuallyPresent("b")
+		h.Expect(h.State("a").Subscription.CalmAt).To(BeTemporally("~", begun.Add(2*DefaultTiming().Calm), time.Second))
+		h.Expect(h.marked()).To(ContainElement("a Changed"))
+		h.Expect(ends.Load()).To(BeEquivalentTo(1))
+		time.Sleep(DefaultTiming().Calm)
+		synctest.Wait()
+		h.Expect(h.present("a")).To(BeTrue())
+		h.Expect(subscriptions.Load()).To(BeEquivalentTo(2))
+		h.Expect(h.ended()).To(BeZero())
+	})
+}
+
+// Messages that nobody asked for end the connection, and after that no channel is subscribed to for a while.
+func TestNotificationsThatNobodyAskedFor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var subscriptions atomic.Int32
+		h := on(t, modern(func(args []string) string {
+			if args[0] == subscribe {
+				subscriptions.Add(1)
+				return message(subscribe, args[1], "1") + strings.Repeat(message("message", channelOf("other"), "lpush"), 3*burst)
+			}
+			return redistest.Usual
+		}), byNotifications, "a")
+		h.eventuallyEnded()
+		time.Sleep(DefaultTiming().Calm / 2)
+		h.Expect(subscriptions.Load()).To(BeEquivalentTo(1))
+		h.Expect(h.State("a").Subscription.CalmAt).NotTo(BeZero())
+		h.Expect(h.marked()).To(ContainElements("a Confirmed", "a Lost"))
+	})
+}

@@ -25,7 +25,8 @@
 // # The files
 //
 //	node.go          who watches which key; one connection after the other
-//	session.go       one connection: what is sent, and what comes
+//	session.go       one connection, and what comes on it
+//	flight.go        what is sent
 //	subscription.go  the first column
 //	reading.go       the second column
 //	flood.go         too many messages

@@ -99,8 +99,6 @@ type Node struct {
 	subscriptions
 	readings
 	crowd
-	// session is the current one; nil if there is none.
-	session *session
 }
 
 // key is a row of the table.
@@ -295,31 +293,25 @@ func (n *Node) converse(ctx context.Context) (worked bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	var confirmed bool
 	for wire != nil {
-		current := newSession(n, wire, worked)
-		n.begin(current)
+		current := newSession(n, wire, confirmed)
 		wire, err = connection.UseUntilReplaced(ctx, wire, n.options.Conn.NextWire, current.run)
-		worked = n.end(current, wire != nil) || worked
+		confirmed = confirmed || current.confirmed
+		n.end(wire != nil)
 	}
-	return worked, err
-}
-
-// begin records that there is a connection.
-func (n *Node) begin(s *session) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.session = s
-	for _, k := range n.keys {
-		n.settle(k)
+	if confirmed {
+		n.options.Recorder.Subscribed(false)
 	}
+	tracked := n.endTracking()
+	return confirmed || tracked, err
 }
 
 // end records the end of a connection: the server reports nothing any longer. If the session moves to another connection,
-// all begins there at once. Otherwise it marks those who were told of changes.
-func (n *Node) end(s *session, moves bool) (worked bool) {
+// all begins there at once. Otherwise it marks those who watched keys.
+func (n *Node) end(moves bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.session = nil
 	for _, k := range n.keys {
 		if !moves && k.sub.status == present {
 			n.mark(k, notified, coalesce.Lost)
@@ -331,9 +323,4 @@ func (n *Node) end(s *session, moves bool) (worked bool) {
 		k.read.end(moves)
 		n.settle(k)
 	}
-	n.endTracking(s, moves)
-	if s.confirmed && !moves {
-		n.options.Recorder.Subscribed(false)
-	}
-	return s.confirmed || s.tracking != notTracking
 }

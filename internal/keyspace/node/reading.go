@@ -71,7 +71,9 @@ type readings struct {
 	// leaves its ID in the memory of the server, under each key that it has read and that has not changed since.
 	trackAt    time.Time
 	trackPause time.Duration
-	proven     bool
+	// trackedAt is when this session began to track keys.
+	trackedAt time.Time
+	proven    bool
 }
 
 // settleReading decides whether a key must be read.
@@ -228,6 +230,9 @@ func (n *Node) invalidate(names any) error {
 // track records the reply to CLIENT TRACKING ON. All keys are to be read on this connection.
 func (n *Node) track() {
 	n.options.Recorder.Tracked(true)
+	if n.trackedAt.IsZero() {
+		n.trackedAt = time.Now()
+	}
 	for _, k := range n.keys {
 		if k.read.state != unwanted {
 			k.read.state = disarmed
@@ -236,24 +241,24 @@ func (n *Node) track() {
 	}
 }
 
-// endTracking records the end of a connection. proven belongs to a session, not to its connections.
-func (n *Node) endTracking(s *session, moves bool) {
-	if moves {
-		return
+// endTracking records the end of a session, and reports whether it has tracked keys.
+func (n *Node) endTracking() (tracked bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.trackedAt.IsZero() {
+		return false
 	}
+	n.options.Recorder.Tracked(false)
 	if n.proven {
 		n.proven = false
 		n.markAll(coalesce.Changed)
 	}
-	if s.tracking != tracking {
-		return
-	}
-	n.options.Recorder.Tracked(false)
 	n.trackPause = min(max(2*n.trackPause, firstTrackPause), longestTrackPause)
-	if time.Since(s.begun) >= n.options.Timing.ShortSession {
+	if time.Since(n.trackedAt) >= n.options.Timing.ShortSession {
 		n.trackPause = 0
 	}
-	n.trackAt = time.Now().Add(n.trackPause)
+	n.trackedAt, n.trackAt = time.Time{}, time.Now().Add(n.trackPause)
+	return true
 }
 
 // end records the end of a connection.

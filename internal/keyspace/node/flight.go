@@ -3,7 +3,11 @@
 
 package node
 
-import "time"
+import (
+	"time"
+
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+)
 
 // command is a command that was sent.
 type command struct {
@@ -33,6 +37,7 @@ func (s *session) next(now time.Time) (commands [][]string, wait time.Duration) 
 		return nil, s.sentAt.Add(s.node.options.Timing.AnswerWithin).Sub(now)
 	}
 	s.node.retry(now)
+	s.node.rest(now)
 	s.subscriptions()
 	if s.wire.Tracks() {
 		s.switchTracking(now)
@@ -54,21 +59,14 @@ func (s *session) next(now time.Time) (commands [][]string, wait time.Duration) 
 
 // nextTime returns when there may be something to send, at pingAt at the latest.
 func (s *session) nextTime(pingAt time.Time) time.Time {
-	n, next := s.node, pingAt
-	sooner := func(at time.Time) {
-		if at.Before(next) {
-			next = at
-		}
-	}
-	if !n.retryAt.IsZero() {
-		sooner(n.retryAt)
-	}
+	n := s.node
+	next := verify.Earlier(verify.Earlier(pingAt, n.retryAt), n.restedAt)
 	switch {
 	case !s.wire.Tracks() || n.tracks == 0:
 	case s.tracking == notTracking:
-		sooner(n.trackAt)
+		next = verify.Earlier(next, n.trackAt)
 	case len(n.timetable) > 0:
-		sooner(later(n.timetable[0].read.due, s.readAt))
+		next = verify.Earlier(next, later(n.timetable[0].read.due, s.readAt))
 	}
 	return next
 }
@@ -108,7 +106,6 @@ func (s *session) switchTracking(now time.Time) {
 		s.flight = append(s.flight, &command{verb: trackOn})
 	case s.node.tracks == 0 && s.tracking == tracking:
 		s.tracking = notTracking
-		s.node.options.Recorder.Tracked(false)
 		s.flight = append(s.flight, &command{verb: trackOff})
 	}
 }

@@ -6,12 +6,15 @@ package node
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 
+	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
@@ -41,8 +44,9 @@ type Timing struct {
 	// ForbiddenRetry is the wait before what the user may not do is tried again, and RefusedRetry before what was rejected
 	// for another reason.
 	ForbiddenRetry, RefusedRetry time.Duration
-	// Calm is how long keys with too many notifications are not subscribed to.
-	Calm time.Duration
+	// Rest is how long keys with too many notifications are not subscribed to at most. After that, they must have few of
+	// them for so long until notifications count as verified again.
+	Rest time.Duration
 	// ShortSession is the length below which a session that tracked keys is short, so that the next one tracks later.
 	ShortSession time.Duration
 }
@@ -54,21 +58,26 @@ func DefaultTiming() Timing {
 		AnswerWithin:   10 * time.Second,
 		ForbiddenRetry: failure.RejectedRetry,
 		RefusedRetry:   time.Second,
-		Calm:           time.Minute,
+		Rest:           time.Minute,
 		ShortSession:   time.Minute,
 	}
 }
 
-// Recorder receives what happens, for metrics. Its methods must not block.
+// Recorder receives what happens, for metrics. Servers are given by name, and reasons are those of package failure. Its
+// methods must not block.
 type Recorder interface {
-	// Received is called for each notification, and Invalidated for each message about changed keys.
-	Received()
-	Invalidated()
-	// Subscribed and Tracked are called when either begins or ends.
-	Subscribed(subscribed bool)
-	Tracked(tracked bool)
+	// Received returns a function to call for each notification of a server, and Invalidated for each message about changed
+	// keys.
+	Received(server string) (count func())
+	Invalidated(server string) (count func())
+	// Subscribed is called when a subscription begins or ends, and with false before the first attempt.
+	Subscribed(server string, database int, subscribed bool)
+	// Tracked is called when the tracking of keys begins or ends, and with false before the first attempt. Untracked is
+	// called when no keys are to be tracked any longer.
+	Tracked(server string, database int, tracked bool)
+	Untracked(server string, database int)
 	// Ended is called when a connection, or an attempt to make one, has ended.
-	Ended(reason string)
+	Ended(server, reason string)
 }
 
 // Options configure a [Node].
@@ -76,13 +85,17 @@ type Options struct {
 	// Conn is the connection to the database with the keys, and Database its number.
 	Conn     *connection.Conn
 	Database int
+	// Name is that of the server in metrics.
+	Name string
 	// Mark is called for each id whose key may have changed. It must not block, and must not use the Node.
 	Mark func(id ID, cause coalesce.Cause)
 	// Budgets has how many messages each namespace may take.
-	Budgets  *coalesce.Budgets
-	Recorder Recorder
-	Timing   Timing
-	Log      logr.Logger
+	Budgets *budget.Namespaces
+	// Configure has the recommended flags added to notify-keyspace-events if they are missing.
+	Configure bool
+	Recorder  Recorder
+	Timing    Timing
+	Log       logr.Logger
 }
 
 // Node watches keys of one database. Its methods are safe for concurrent use, and none except [Node.Run] blocks.
@@ -91,14 +104,19 @@ type Node struct {
 	prefix  string // of the channels
 	// evidence is what shows whether the server sends notifications.
 	evidence *verify.Evidence
-	// changed is set while there may be something to send, and confirmed when a session has its first subscription.
-	changed, confirmed coalesce.Signal
+	// changed is set while there may be something to send. inspect is set when a session has its first subscription, and
+	// when keys of another class are watched.
+	changed, inspect coalesce.Signal
+	// received and invalidations count messages, from when the node runs.
+	received, invalidations func()
 
 	mu   sync.Mutex
 	keys map[string]*key
+	// classes has how many watchers want notifications of keys of each class.
+	classes map[verify.Class]int
 	subscriptions
 	readings
-	crowd
+	crowds
 }
 
 // key is a row of the table.
@@ -119,50 +137,62 @@ type watcher struct {
 func New(options Options) *Node {
 	return &Node{
 		options: options, prefix: "__keyspace@" + strconv.Itoa(options.Database) + "__:",
-		evidence: &verify.Evidence{}, changed: coalesce.NewSignal(), confirmed: coalesce.NewSignal(),
-		keys: map[string]*key{}, subscriptions: newSubscriptions(), crowd: newCrowd(),
+		evidence: &verify.Evidence{}, changed: coalesce.NewSignal(), inspect: coalesce.NewSignal(),
+		keys: map[string]*key{}, classes: map[verify.Class]int{},
+		subscriptions: newSubscriptions(), crowds: crowds{strays: budget.NewStrays()},
 	}
 }
 
 // Evidence returns what shows whether the server sends notifications.
 func (n *Node) Evidence() *verify.Evidence { return n.evidence }
 
-// Confirmed has a token after a session has its first subscription.
-func (n *Node) Confirmed() <-chan struct{} { return n.confirmed }
+// Classes returns the classes of the keys whose notifications are wanted.
+func (n *Node) Classes() []verify.Class {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Collect(maps.Keys(n.classes))
+}
 
 // Watch makes id watch a key in this way, and no longer as before. It is marked with the cause Confirmed when that has
-// begun, which is at once if the key is watched so for others.
-func (n *Node) Watch(name string, id ID, as Interest) {
+// begun, which is at once if the key is watched so for others. blocked is as in [Node.Block].
+func (n *Node) Watch(name string, id ID, as Interest, blocked bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	k := n.keys[name]
 	if k == nil {
-		if !as.Notify && !as.Track {
-			return
-		}
-		k = &key{name: name, watchers: map[ID]*watcher{}, sub: subscription{since: time.Now()}, read: reading{place: notDue}}
+		k = &key{name: name, watchers: map[ID]*watcher{}, read: reading{place: notDue}}
+		k.sub = subscription{since: time.Now(), taken: budget.NewKey()}
 		n.keys[name] = k
 	}
-	before := Interest{}
-	w := k.watchers[id]
-	if w != nil {
-		before = w.Interest
+	var before Interest
+	if known := k.watchers[id]; known != nil {
+		before = known.Interest
 	}
-	switch {
-	case !as.Notify && !as.Track:
+	if k.watchers[id] = (&watcher{as, blocked}); !as.Notify && !as.Track {
 		delete(k.watchers, id)
-	case w == nil:
-		n.join(id.Namespace, 1)
-		k.watchers[id] = &watcher{Interest: as}
-	default:
-		w.Interest = as
 	}
-	if w != nil && k.watchers[id] == nil {
-		n.join(id.Namespace, -1)
-	}
+	n.countClass(as, 1)
+	n.countClass(before, -1)
 	n.settle(k)
 	if as.Notify && !before.Notify && k.sub.status == present || as.Track && !before.Track && k.read.state == armed {
 		n.options.Mark(id, coalesce.Confirmed)
+	}
+}
+
+// countClass counts a watcher who wants notifications.
+func (n *Node) countClass(of Interest, more int) {
+	if !of.Notify {
+		return
+	}
+	if len(n.classes) == 0 {
+		n.options.Recorder.Subscribed(n.options.Name, n.options.Database, false)
+	}
+	n.classes[of.Class] += more
+	switch {
+	case n.classes[of.Class] == 0:
+		delete(n.classes, of.Class)
+	case n.classes[of.Class] == 1 && more > 0:
+		n.inspect.Set()
 	}
 }
 
@@ -250,7 +280,9 @@ func (n *Node) State(name string) State {
 func (n *Node) Run(ctx context.Context) {
 	var others sync.WaitGroup
 	defer others.Wait()
+	n.received, n.invalidations = n.options.Recorder.Received(n.options.Name), n.options.Recorder.Invalidated(n.options.Name)
 	others.Go(func() { n.wakeRestored(ctx) })
+	others.Go(func() { newInspector(n).run(ctx, n.inspect) })
 	var backoff connection.Backoff
 	var lastEnd string
 	for n.options.Conn.WaitUp(ctx) == nil {
@@ -263,7 +295,7 @@ func (n *Node) Run(ctx context.Context) {
 			backoff.Reset()
 		}
 		end := failure.Classify(err)
-		n.options.Recorder.Ended(string(end.Reason))
+		n.options.Recorder.Ended(n.options.Name, string(end.Reason))
 		if worked || end.Message != lastEnd {
 			n.options.Log.Info("Not connected for notifications and tracking", "cause", err.Error())
 			lastEnd = end.Message
@@ -301,7 +333,7 @@ func (n *Node) converse(ctx context.Context) (worked bool, err error) {
 		n.end(wire != nil)
 	}
 	if confirmed {
-		n.options.Recorder.Subscribed(false)
+		n.options.Recorder.Subscribed(n.options.Name, n.options.Database, false)
 	}
 	tracked := n.endTracking()
 	return confirmed || tracked, err

@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 	"go.uber.org/goleak"
 
+	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
@@ -48,22 +49,23 @@ type harness struct {
 	subscribed, tracked bool
 }
 
-func (h *harness) Received()    { /* not recorded */ }
-func (h *harness) Invalidated() { /* not recorded */ }
+func (h *harness) Received(string) func()    { return func() { /* not recorded */ } }
+func (h *harness) Invalidated(string) func() { return func() { /* not recorded */ } }
+func (h *harness) Untracked(string, int)     { /* not recorded */ }
 
-func (h *harness) Subscribed(subscribed bool) {
+func (h *harness) Subscribed(_ string, _ int, subscribed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.subscribed = subscribed
 }
 
-func (h *harness) Tracked(tracked bool) {
+func (h *harness) Tracked(_ string, _ int, tracked bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tracked = tracked
 }
 
-func (h *harness) Ended(reason string) {
+func (h *harness) Ended(_, reason string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ends = append(h.ends, reason)
@@ -104,9 +106,6 @@ func (h *harness) eventuallyPresent(names ...string) {
 	}
 }
 
-// burst is how many messages a namespace may take at once.
-const burst = 10_000
-
 var (
 	byNotifications = Interest{Class: verify.ClassList, Notify: true}
 	byTracking      = Interest{Class: verify.ClassList, Track: true}
@@ -122,10 +121,10 @@ func start(t *testing.T, options connection.Options, timing Timing, as Interest,
 	h := &harness{Gomega: NewWithT(t), pool: connection.NewPool(options)}
 	h.Node = New(Options{
 		Conn: h.pool.Conn(auth.Endpoint{Address: "redis:6379"}, 0), Mark: h.note, Recorder: h, Timing: timing, Log: logr.Discard(),
-		Budgets: coalesce.NewBudgets(coalesce.Allowance{Rate: 1000, Burst: burst}),
+		Budgets: &budget.Namespaces{},
 	})
 	for _, key := range keys {
-		h.Watch(key, named(key), as)
+		h.Watch(key, named(key), as, false)
 	}
 	var running sync.WaitGroup
 	running.Go(func() { _ = h.pool.Start(t.Context()) })
@@ -233,17 +232,17 @@ func TestAKeyThatIsNotWatchedIsForgotten(t *testing.T) {
 			log = append(log, strings.Join(args, " "))
 			return redistest.Usual
 		}), byBoth, "a")
-		h.Watch("b", named("b"), byNotifications)
+		h.Watch("b", named("b"), byNotifications, false)
 		h.eventuallyPresent("a", "b")
 		h.Eventually(func() bool { return h.State("a").Tracked }).WithTimeout(timeout).Should(BeTrue())
-		h.Watch("a", named("a"), notWatched)
+		h.Watch("a", named("a"), notWatched, false)
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
 		h.Expect(log).To(ContainElements("unsubscribe "+channelOf("a"), "client tracking off"))
 		h.Expect(h.keys).To(HaveLen(1))
 		h.Expect(h.timetable).To(BeEmpty())
-		h.Expect(h.namespaces).To(Equal(map[string]int{"": 1}))
+		h.Expect(h.classes).To(Equal(map[verify.Class]int{verify.ClassList: 1}))
 	})
 }
 
@@ -253,12 +252,12 @@ func TestAKeyThatIsWatchedAlreadyWakesAtOnce(t *testing.T) {
 		h := on(t, modern(usual), byBoth, "a")
 		h.eventuallyPresent("a")
 		h.Eventually(func() bool { return h.State("a").Armed.Present }).WithTimeout(timeout).Should(BeTrue())
-		h.Watch("a", named("late"), byNotifications)
+		h.Watch("a", named("late"), byNotifications, false)
 		h.Expect(h.marked()).To(ContainElement("late Confirmed"))
-		h.Watch("a", named("later"), byTracking)
+		h.Watch("a", named("later"), byTracking, false)
 		h.Expect(h.marked()).To(ContainElement("later Confirmed"))
 		before := len(h.marked())
-		h.Watch("a", named("later"), Interest{Class: verify.ClassStream, Track: true, Asking: true})
+		h.Watch("a", named("later"), Interest{Class: verify.ClassStream, Track: true, Asking: true}, false)
 		h.Expect(h.marked()).To(HaveLen(before), "nothing has begun")
 	})
 }
@@ -345,7 +344,7 @@ func TestAServerThatReadsNothingBlocksNobody(t *testing.T) {
 		}), byNotifications, "a")
 		h.Eventually(full.Load).WithTimeout(timeout).Should(BeTrue())
 		begun := time.Now()
-		h.Watch("b", named("b"), byBoth)
+		h.Watch("b", named("b"), byBoth, false)
 		h.Block("b", named("b"), true)
 		h.Expect(h.State("b").Tracked).To(BeFalse())
 		h.Expect(time.Since(begun)).To(BeZero())
@@ -360,7 +359,7 @@ func TestChangesAtAnyMoment(t *testing.T) {
 	h := &harness{Gomega: NewWithT(t), pool: connection.NewPool(connection.Options{})}
 	h.Node = New(Options{
 		Conn: h.pool.Conn(auth.Endpoint{Address: server.Addr()}, 0), Mark: h.note, Recorder: h, Timing: DefaultTiming(),
-		Log: logr.Discard(), Budgets: coalesce.NewBudgets(coalesce.Allowance{Rate: 1e6, Burst: 1e6}),
+		Log: logr.Discard(), Budgets: &budget.Namespaces{},
 	})
 	var running sync.WaitGroup
 	running.Go(func() { _ = h.pool.Start(t.Context()) })
@@ -372,12 +371,12 @@ func TestChangesAtAnyMoment(t *testing.T) {
 			ways := []Interest{byNotifications, notWatched, byTracking, byBoth, notWatched, byTracking, byNotifications}
 			for i := range 300 {
 				name := strconv.Itoa(i % 20)
-				h.Watch(name, named(strconv.Itoa(worker)), ways[(i+worker)%len(ways)])
+				h.Watch(name, named(strconv.Itoa(worker)), ways[(i+worker)%len(ways)], false)
 				h.Block(name, named(strconv.Itoa(worker)), i%3 == 0)
 				h.State(name)
 			}
 			for i := range 20 {
-				h.Watch(strconv.Itoa(i), named(strconv.Itoa(worker)), byBoth)
+				h.Watch(strconv.Itoa(i), named(strconv.Itoa(worker)), byBoth, false)
 			}
 		})
 	}

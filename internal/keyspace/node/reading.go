@@ -81,11 +81,15 @@ func (n *Node) settleReading(k *key) {
 	wanted := k.wanted(tracked)
 	switch {
 	case wanted && k.read.state == unwanted:
-		n.tracks++
+		if n.tracks++; n.tracks == 1 {
+			n.options.Recorder.Tracked(n.options.Name, n.options.Database, false)
+		}
 		k.read.state = disarmed
 		n.schedule(k, time.Time{})
 	case !wanted && k.read.state != unwanted:
-		n.tracks--
+		if n.tracks--; n.tracks == 0 {
+			n.options.Recorder.Untracked(n.options.Name, n.options.Database)
+		}
 		n.unschedule(k)
 		k.read = reading{place: notDue}
 		n.changed.Set()
@@ -165,7 +169,7 @@ func (n *Node) overdrawn(k *key, now time.Time) (all bool) {
 	all = true
 	for id, w := range k.watchers {
 		if w.Track {
-			all = n.options.Budgets.Spend(id.Namespace, 1, now) < 0 && all
+			all = !n.options.Budgets.Spend(id.Namespace, now) && all
 		}
 	}
 	return all
@@ -199,11 +203,11 @@ func (n *Node) invalidated(k *key) (wasArmed bool) {
 
 // invalidate handles a message about changed keys: their names, or nil after a flush.
 func (n *Node) invalidate(names any) error {
-	n.options.Recorder.Invalidated()
+	n.invalidations()
 	list, _ := names.([]any)
-	asked, unasked := 0, 0
+	asked, strays := 0, 0
 	if len(list) == 0 {
-		unasked = 1 // Nothing limits how many of these a server sends.
+		strays = 1 // Nothing limits how many of these a server sends.
 	}
 	if names == nil {
 		for _, k := range n.keys {
@@ -217,19 +221,19 @@ func (n *Node) invalidate(names any) error {
 		if n.invalidated(n.keys[name]) {
 			asked++
 		} else {
-			unasked++
+			strays++
 		}
 	}
 	if asked > 0 && !n.proven {
 		n.proven = true
 		n.markAll(coalesce.Changed)
 	}
-	return n.unasked(unasked)
+	return n.stray(strays)
 }
 
 // track records the reply to CLIENT TRACKING ON. All keys are to be read on this connection.
 func (n *Node) track() {
-	n.options.Recorder.Tracked(true)
+	n.options.Recorder.Tracked(n.options.Name, n.options.Database, true)
 	if n.trackedAt.IsZero() {
 		n.trackedAt = time.Now()
 	}
@@ -248,7 +252,7 @@ func (n *Node) endTracking() (tracked bool) {
 	if n.trackedAt.IsZero() {
 		return false
 	}
-	n.options.Recorder.Tracked(false)
+	n.options.Recorder.Tracked(n.options.Name, n.options.Database, false)
 	if n.proven {
 		n.proven = false
 		n.markAll(coalesce.Changed)

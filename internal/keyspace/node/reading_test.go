@@ -255,7 +255,7 @@ func TestAKeyOfAMovingSlotIsReadAfterAsking(t *testing.T) {
 		}), byTracking, "a")
 		moving := byTracking
 		moving.Asking = true
-		h.Watch("a", named("b"), moving)
+		h.Watch("a", named("b"), moving, false)
 		h.eventuallyMarked("a Confirmed", "b Confirmed")
 		mu.Lock()
 		defer mu.Unlock()

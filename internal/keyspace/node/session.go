@@ -186,7 +186,7 @@ func (s *session) pushed(push []any) error {
 	case kind == "pong":
 		return s.answered(kind, nil)
 	default:
-		return s.node.unasked(1)
+		return s.node.stray(1)
 	}
 }
 
@@ -222,8 +222,8 @@ func (s *session) confirmFirst() {
 	if !s.resumes {
 		s.node.evidence.Begin()
 	}
-	s.node.options.Recorder.Subscribed(true)
-	s.node.confirmed.Set()
+	s.node.options.Recorder.Subscribed(s.node.options.Name, s.node.options.Database, true)
+	s.node.inspect.Set()
 	s.tell("Subscribed to keyspace notifications", nil)
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
@@ -31,14 +33,16 @@ type subscription struct {
 	retryAt   time.Time
 	// heardAt and shrunkAt are the times of the last growth event and the last shrink event.
 	heardAt, shrunkAt time.Time
-	flow
+	// taken counts the notifications.
+	taken    *rate.Limiter
+	crowding crowding
 }
 
 // subscriptions is the part of a [Node] about the first column.
 type subscriptions struct {
 	// toSubscribe and toUnsubscribe are the keys whose channels are to be subscribed to and unsubscribed from.
 	toSubscribe, toUnsubscribe map[string]*key
-	// retryAt is when the first denied key is tried again, or the first crowded one; zero if there is none.
+	// retryAt is when the first denied key is tried again; zero if there is none.
 	retryAt time.Time
 }
 
@@ -50,7 +54,7 @@ func newSubscriptions() subscriptions {
 func (n *Node) settleSubscription(k *key) {
 	delete(n.toSubscribe, k.name)
 	delete(n.toUnsubscribe, k.name)
-	needed := k.wanted(notified) && !k.sub.crowded
+	needed := k.wanted(notified) && k.sub.crowding != crowded
 	switch {
 	case needed && k.sub.status == absent:
 		n.toSubscribe[k.name] = k
@@ -105,34 +109,26 @@ func (n *Node) deny(names []string, forbidden bool) {
 			n.mark(k, notified, coalesce.Changed)
 		}
 		k.sub.status, k.sub.forbidden, k.sub.retryAt = denied, forbidden, retryAt
-		n.remind(retryAt)
+		n.retryAt = verify.Earlier(n.retryAt, retryAt)
 		n.settle(k)
 	}
 }
 
-// remind makes [Node.retry] look at the keys at a time.
-func (n *Node) remind(at time.Time) {
-	if n.retryAt.IsZero() || at.Before(n.retryAt) {
-		n.retryAt = at
-	}
-}
-
-// retry ends the refusals and the pauses of keys that are over.
+// retry has the denied keys subscribed to again whose time has come.
 func (n *Node) retry(now time.Time) {
 	if n.retryAt.IsZero() || now.Before(n.retryAt) {
 		return
 	}
 	n.retryAt = time.Time{}
 	for _, k := range n.keys {
-		if k.sub.status == denied {
-			if now.Before(k.sub.retryAt) {
-				n.remind(k.sub.retryAt)
-			} else {
-				k.sub.status = absent
-			}
+		switch {
+		case k.sub.status != denied:
+		case now.Before(k.sub.retryAt):
+			n.retryAt = verify.Earlier(n.retryAt, k.sub.retryAt)
+		default:
+			k.sub.status = absent
+			n.settle(k)
 		}
-		n.calm(k, now)
-		n.settle(k)
 	}
 }
 
@@ -151,17 +147,17 @@ func (s *subscription) here() bool { return s.status == present || s.status == u
 
 func (s *subscription) state() verify.Subscription {
 	return verify.Subscription{
-		Present: s.here(), Since: s.since, Forbidden: s.forbidden, HeardAt: s.heardAt, ShrunkAt: s.shrunkAt, CalmAt: s.calmAt,
+		Present: s.here(), Since: s.since, Forbidden: s.forbidden, HeardAt: s.heardAt, ShrunkAt: s.shrunkAt, Crowded: s.crowding != calm,
 	}
 }
 
 // event handles a notification. Those of other channels count as messages that nobody asked for.
 func (n *Node) event(channel, event string) error {
-	n.options.Recorder.Received()
+	n.received()
 	name, ours := strings.CutPrefix(channel, n.prefix)
 	k := n.keys[name]
 	if !ours || k == nil || !k.sub.here() {
-		return n.unasked(1)
+		return n.stray(1)
 	}
 	now, means := time.Now(), meaningOf(event)
 	switch means.cause {
@@ -171,7 +167,7 @@ func (n *Node) event(channel, event string) error {
 		k.sub.shrunkAt = now
 	}
 	if n.charge(k, now) {
-		n.pause(k, now)
+		n.crowd(k, now)
 	}
 	if means.cause != coalesce.None {
 		n.mark(k, notified, means.cause)

@@ -15,6 +15,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -85,7 +86,7 @@ func TestAnErrorToAnUnsubscribeEndsTheSession(t *testing.T) {
 			return redistest.Usual
 		}), byNotifications, "c")
 		h.eventuallyPresent("c")
-		h.Watch("c", named("c"), notWatched)
+		h.Watch("c", named("c"), notWatched, false)
 		h.eventuallyEnded()
 	})
 }
@@ -115,7 +116,7 @@ func TestTooManyNotificationsOfAKeyEndItsSubscription(t *testing.T) {
 		h := on(t, modern(func(args []string) string {
 			switch {
 			case args[0] == subscribe && args[1] == channelOf("a") && subscriptions.Add(1) == 1:
-				return message(subscribe, args[1], "1") + strings.Repeat(message("message", args[1], "lpush"), KeyBurst+100)
+				return message(subscribe, args[1], "1") + strings.Repeat(message("message", args[1], "lpush"), budget.KeyBurst+100)
 			case args[0] == unsubscribe:
 				ends.Add(1)
 			}
@@ -124,14 +125,16 @@ func TestTooManyNotificationsOfAKeyEndItsSubscription(t *testing.T) {
 		h.eventuallyMarked("a Confirmed", "a Growth", "a Changed")
 		h.Eventually(ends.Load).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeEquivalentTo(1))
 		h.Expect(h.present("a")).To(BeFalse())
-		begun := time.Now()
-		h.Watch("b", named("b"), byNotifications)
+		h.Watch("b", named("b"), byNotifications, false)
 		h.eventuallyPresent("b")
-		h.Expect(h.State("a").Subscription.CalmAt).To(BeTemporally("~", begun.Add(2*DefaultTiming().Calm), time.Second))
-		time.Sleep(DefaultTiming().Calm)
+		h.Expect(h.State("a").Subscription.Crowded).To(BeTrue())
+		time.Sleep(DefaultTiming().Rest)
 		synctest.Wait()
 		h.Expect(h.present("a")).To(BeTrue())
 		h.Expect(subscriptions.Load()).To(BeEquivalentTo(2))
+		h.Expect(h.State("a").Subscription.Crowded).To(BeTrue(), "not calm yet")
+		time.Sleep(DefaultTiming().Rest + DefaultTiming().PingAfter)
+		h.Expect(h.State("a").Subscription.Crowded).To(BeFalse())
 		h.Expect(h.ended()).To(BeZero())
 	})
 }
@@ -143,14 +146,14 @@ func TestNotificationsThatNobodyAskedFor(t *testing.T) {
 		h := on(t, modern(func(args []string) string {
 			if args[0] == subscribe {
 				subscriptions.Add(1)
-				return message(subscribe, args[1], "1") + strings.Repeat(message("message", channelOf("other"), "lpush"), 3*burst)
+				return message(subscribe, args[1], "1") + strings.Repeat(message("message", channelOf("other"), "lpush"), budget.StrayBurst+100)
 			}
 			return redistest.Usual
 		}), byNotifications, "a")
 		h.eventuallyEnded()
-		time.Sleep(DefaultTiming().Calm / 2)
+		time.Sleep(DefaultTiming().Rest / 2)
 		h.Expect(subscriptions.Load()).To(BeEquivalentTo(1))
-		h.Expect(h.State("a").Subscription.CalmAt).NotTo(BeZero())
+		h.Expect(h.State("a").Subscription.Crowded).To(BeTrue())
 		h.Expect(h.marked()).To(ContainElements("a Confirmed", "a Changed"))
 	})
 }

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package keyspace
+package node
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/redis/go-redis/v9"
 
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -32,6 +33,17 @@ type inspector struct {
 	configure bool
 	classes   func() []verify.Class
 	log       logr.Logger
+}
+
+func newInspector(n *Node) *inspector {
+	return &inspector{
+		conn: n.options.Conn, evidence: n.evidence, configure: n.options.Configure, classes: n.Classes, log: n.options.Log,
+		changed: func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.markAll(coalesce.Changed)
+		},
+	}
 }
 
 // run reads the setting whenever due is set, and periodically after that, until ctx is done. due is set when a session

@@ -6,7 +6,6 @@ package keyspace
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,13 +17,12 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
-	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
 // restingFor sets how long keys with too many notifications rest.
-func restingFor(d time.Duration) func(*harness) { return func(w *harness) { w.timing.restFor = d } }
+func restingFor(d time.Duration) func(*harness) { return func(w *harness) { w.options.Timing.Rest = d } }
 
 // unboundedOutput is a server that does not cut off a subscriber which takes a flood too slowly.
 func unboundedOutput() redistest.Options {
@@ -148,7 +146,7 @@ func TestNotificationsAreUsedAgainAfterAFlood(t *testing.T) {
 func TestNoPushIsMissedWhileKeysAreFlooded(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), restingFor(20*time.Millisecond), func(w *harness) { w.options.Tracking = shortened() })
+	h := newHarness(t, server.Addr(), restingFor(20*time.Millisecond), func(w *harness) { w.options.Timing = shortened() })
 	const many = 50
 	keys := make([]string, many)
 	for i := range keys {
@@ -160,7 +158,7 @@ func TestNoPushIsMissedWhileKeysAreFlooded(t *testing.T) {
 	flooding.Go(func() {
 		for ctx.Err() == nil {
 			pipe := server.Client().Pipeline()
-			channel := list(keys[rand.IntN(many)]).channel()
+			channel := channelPrefix+keys[rand.IntN(many)]
 			for range budget.KeyBurst + budget.KeyRate {
 				pipe.Publish(ctx, channel, "lpush")
 			}
@@ -204,176 +202,5 @@ func TestNotificationsThatNobodyAskedFor(t *testing.T) {
 		h.Expect(subscriptions.Load()).To(BeEquivalentTo(1))
 		h.Expect(h.recorded.received.Load()).To(BeNumerically("<=", 2*budget.StrayBurst))
 		h.Eventually(subscriptions.Load).WithTimeout(timeout).Should(BeEquivalentTo(2))
-	})
-}
-
-// tally counts the marks of each namespace.
-type tally struct {
-	mu    sync.Mutex
-	marks map[string]int
-}
-
-func (a *tally) mark(id ID, _ coalesce.Cause) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.marks[id.Namespace]++
-}
-
-// take returns the marks of a namespace since the last call.
-func (a *tally) take(namespace string) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	taken := a.marks[namespace]
-	delete(a.marks, namespace)
-	return taken
-}
-
-// newWatched returns a set with two channels that are subscribed to, and who is marked.
-func newWatched(c, d []ID) (x *channelSet, marked *tally) {
-	marked = &tally{marks: map[string]int{}}
-	x = newChannelSet(marked.mark, &budget.Namespaces{})
-	for name, ids := range map[string][]ID{"c": c, "d": d} {
-		for _, id := range ids {
-			x.add(name, id)
-		}
-	}
-	for _, name := range x.takeWanted(2) {
-		x.subscribed(name)
-	}
-	clear(marked.marks)
-	return x, marked
-}
-
-// idsOf returns so many ids of a namespace.
-func idsOf(namespace string, count int) (ids []ID) {
-	for i := range count {
-		ids = append(ids, ID{Namespace: namespace, Name: strconv.Itoa(i)})
-	}
-	return ids
-}
-
-// Who watches a key with many ids pays for each of them. When it has taken too much, the key is tracked for all who watch
-// it, and nobody's other keys are.
-func TestAKeyIsPaidForByAllWhoWatchIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		x, marked := newWatched(slices.Concat(idsOf("many", 1000), idsOf("one", 1)), idsOf("one", 2))
-		for range 100 {
-			x.event("c", coalesce.Growth)
-		}
-		g.Expect(marked.take("many")).To(BeNumerically("~", budget.NamespaceBurst, 3*1000), "and a mark for each when it rests")
-		g.Expect(x.state("c").Crowded).To(BeTrue())
-		g.Expect(x.state("d").Crowded).To(BeFalse())
-		g.Expect(x.takeUnwanted(2)).To(ConsistOf("c"))
-	})
-}
-
-// The keys of a namespace share its budget; those of another have their own.
-func TestANamespaceHasOneBudgetForAllItsServers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		var budgets budget.Namespaces
-		noisy, quiet := ID{Namespace: "noisy", Name: "a"}, ID{Namespace: "quiet", Name: "a"}
-		var resting int
-		for server := range 100 {
-			x := newChannelSet(ignore, &budgets)
-			x.add("c", noisy)
-			x.add("d", quiet)
-			for range 500 {
-				x.event("c", coalesce.Growth)
-			}
-			if x.state("c").Crowded {
-				resting++
-			}
-			x.event("d", coalesce.Growth)
-			g.Expect(x.state("d").Crowded).To(BeFalse(), "server %d", server)
-		}
-		g.Expect(resting).To(Equal(60), "the first forty use up the budget")
-	})
-}
-
-// What a server still sends of a key that is being left ends the session if it is too much, but others keep their
-// notifications. A server that sends more in the next session is left.
-func TestTheEndOfAFloodIsNotAFloodOfOthers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		x, _ := newWatched(idsOf("noisy", 1), idsOf("quiet", 1))
-		for range budget.KeyBurst + 1 {
-			g.Expect(x.event("c", coalesce.Growth)).To(BeFalse())
-		}
-		g.Expect(x.takeUnwanted(1)).To(ConsistOf("c"))
-		for range budget.StrayBurst {
-			g.Expect(x.event("c", coalesce.Growth)).To(BeFalse(), "the session would end")
-		}
-		x.event("d", coalesce.Growth)
-		g.Expect(x.state("d").Crowded).To(BeFalse())
-
-		g.Expect(x.event("c", coalesce.Growth)).To(BeTrue())
-		x.reset()
-		g.Expect(x.state("d").Crowded).To(BeFalse())
-		g.Expect(x.takeWanted(2)).To(ConsistOf("d"))
-		g.Expect(x.event("c", coalesce.Growth)).To(BeTrue())
-		x.reset()
-		g.Expect(x.state("d").Crowded).To(BeTrue(), "the server is left for a while")
-	})
-}
-
-// A message that nobody asked for costs the same however many namespaces use the server.
-func TestAMessageThatNobodyAskedForIsCheap(t *testing.T) {
-	x := newChannelSet(ignore, &budget.Namespaces{})
-	for i := range 1000 {
-		x.add("c", ID{Namespace: strconv.Itoa(i), Name: "a"})
-	}
-	NewWithT(t).Expect(testing.AllocsPerRun(1000, func() { x.event("unknown", coalesce.Growth) })).To(BeZero())
-}
-
-// A rest is over after a minute at most, and few notifications for another minute make them count as verified again.
-func TestARestIsOverAfterAMinute(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		x, marked := newWatched(idsOf("a", 1), nil)
-		floods := func() {
-			for range budget.KeyBurst + 1 {
-				x.event("c", coalesce.Growth)
-			}
-		}
-		after := func(d time.Duration) {
-			time.Sleep(d)
-			synctest.Wait()
-		}
-		floods()
-		g.Expect(x.state("c").Crowded).To(BeTrue())
-		g.Expect(x.takeUnwanted(1)).To(ConsistOf("c"))
-		x.unsubscribed("c")
-		after(time.Minute - 1)
-		g.Expect(x.takeWanted(1)).To(BeEmpty())
-
-		after(1)
-		marked.take("a")
-		g.Expect(x.takeWanted(1)).To(ConsistOf("c"))
-		x.subscribed("c")
-		g.Expect(marked.take("a")).To(Equal(1), "a subscription begins with a wake")
-		g.Expect(x.state("c").Crowded).To(BeTrue(), "the flood may go on")
-		after(30 * time.Second)
-		floods()
-		g.Expect(x.takeUnwanted(1)).To(ConsistOf("c"))
-		x.unsubscribed("c")
-
-		after(30 * time.Second)
-		g.Expect(x.takeWanted(1)).To(ConsistOf("c"))
-		x.subscribed("c")
-		marked.take("a")
-		after(time.Minute - 1)
-		g.Expect(x.state("c").Crowded).To(BeTrue())
-		g.Expect(marked.take("a")).To(BeZero())
-		after(1)
-		g.Expect(x.state("c").Crowded).To(BeFalse())
-		g.Expect(marked.take("a")).To(Equal(1), "the verdict has changed")
-		after(time.Hour)
-		g.Expect(x.resting).To(BeFalse(), "there is no timer without a flood")
 	})
 }

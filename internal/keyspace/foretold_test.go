@@ -4,8 +4,12 @@
 package keyspace
 
 import (
+	"bufio"
+	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,25 +26,115 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/topology"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// newVerified returns a watcher that does not run, with ids whose keys are subscribed to and whose notifications are
-// verified.
-func newVerified(ids, keysEach int) *Watcher {
-	pool := connection.NewPool(connection.Options{})
-	w := New(Options{Pool: pool, Directory: topology.New(pool, logr.Discard()), Deliver: func(coalesce.Wake) { /* nobody reads */ }, Recorder: newRecorded(), Log: logr.Discard()})
-	endpoint := auth.Endpoint{Address: "10.0.0.1:6379"}
-	for i := range ids {
-		keys := make([]Key, keysEach)
-		for k := range keys {
-			keys[k] = list(fmt.Sprintf("queue-%d-%d", i, k))
+// moody is a server that changes its mind.
+type moody struct {
+	mu sync.Mutex
+	// conns are the connections with a subscription or with tracked keys.
+	conns map[net.Conn]*sync.Mutex
+	// forbids means that subscriptions are rejected, and busy that this is not because of a permission.
+	forbids, busy bool
+	// readable means that the setting with these flags can be read.
+	readable bool
+	flags    string
+}
+
+func (m *moody) serve(conn net.Conn) {
+	var writing sync.Mutex
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.conns, conn)
+	}()
+	reader := bufio.NewReader(conn)
+	for {
+		args, err := redistest.ReadCommand(reader)
+		if err != nil {
+			return
 		}
-		w.Ensure(ID{Namespace: "tenant", Name: strconv.Itoa(i)}, endpoint, AnySource, keys...)
+		reply := m.reply(args)
+		if args[0] == "subscribe" {
+			m.mu.Lock()
+			m.conns[conn] = &writing
+			m.mu.Unlock()
+		}
+		writing.Lock()
+		_, err = io.WriteString(conn, reply)
+		writing.Unlock()
+		if err != nil {
+			return
+		}
 	}
-	server := w.supervisors[endpoint]
-	subscribeAll(server.set)
-	server.evidence.Told(verify.Setting{Readable: true, Flags: "Klg"}, time.Now())
-	return w
+}
+
+func (m *moody) reply(args []string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch args[0] {
+	case "hello":
+		return "%1\r\n+proto\r\n:3\r\n"
+	case "config":
+		if !m.readable {
+			return "-NOPERM no\r\n"
+		}
+		return fmt.Sprintf("%%1\r\n+%s\r\n$%d\r\n%s\r\n", verify.Parameter, len(m.flags), m.flags)
+	case "subscribe", "unsubscribe":
+		if m.forbids && args[0] == "subscribe" {
+			if m.busy {
+				return "-BUSY no\r\n"
+			}
+			return "-NOPERM no\r\n"
+		}
+		var all string
+		for _, channel := range args[1:] {
+			all += pushed(args[0], channel, "1")
+		}
+		return all
+	case "llen", "hlen":
+		return ":0\r\n"
+	case "ping":
+		return "+PONG\r\n"
+	default:
+		return "+OK\r\n"
+	}
+}
+
+// pushed is a push message.
+func pushed(parts ...string) string {
+	text := fmt.Sprintf(">%d\r\n", len(parts))
+	for _, part := range parts {
+		text += fmt.Sprintf("$%d\r\n%s\r\n", len(part), part)
+	}
+	return text
+}
+
+// send sends a message to all subscribers.
+func (m *moody) send(text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for conn, writing := range m.conns {
+		writing.Lock()
+		_, _ = io.WriteString(conn, text)
+		writing.Unlock()
+	}
+}
+
+// hangUp ends all subscriptions.
+func (m *moody) hangUp() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for conn := range m.conns {
+		_ = conn.Close()
+	}
+}
+
+// set changes its mind.
+func (m *moody) set(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
 }
 
 // Whatever happens, in any order: a verdict that differs from the one that an id was told last has woken the id, or was
@@ -53,7 +147,7 @@ func TestNoChangeOfAVerdictIsMissed(t *testing.T) {
 	}
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHappenings(rand.New(rand.NewPCG(seed, 1)))
+			h := newHappenings(t, rand.New(rand.NewPCG(seed, 1)))
 			all := h.all()
 			var history []string
 			for range 100 {
@@ -61,9 +155,12 @@ func TestNoChangeOfAVerdictIsMissed(t *testing.T) {
 				history = append(history, next.name)
 				next.happens()
 				h.reconcile()
-				for id, watched := range h.watches {
-					verdict, _ := h.verdict(watched, time.Now())
-					NewWithT(t).Expect(watched.reported.Reason).To(Equal(verdict.Reason), "%s after %v, seed %d", id.Name, history, seed)
+				for _, id := range h.ids() {
+					h.Watcher.mu.Lock()
+					verdict, _ := h.verdict(h.watches[id], time.Now())
+					reported := h.watches[id].reported
+					h.Watcher.mu.Unlock()
+					NewWithT(t).Expect(reported.Reason).To(Equal(verdict.Reason), "%s after %v, seed %d", id.Name, history, seed)
 				}
 			}
 		})
@@ -73,24 +170,40 @@ func TestNoChangeOfAVerdictIsMissed(t *testing.T) {
 // happenings makes things happen to a watcher at random.
 type happenings struct {
 	*Watcher
-	server *supervisor
+	server *moody
 	random *rand.Rand
 	depth  int64
-	// until is when the state of an id changes by time.
-	until map[ID]time.Time
-
+	// woken are the ids to reconcile, and until is when the state of the others changes by time.
 	mu    sync.Mutex
-	woken map[ID]bool // the ids to reconcile
+	woken map[ID]bool
+	until map[ID]time.Time
 }
 
-func newHappenings(random *rand.Rand) *happenings {
-	h := &happenings{Watcher: newVerified(4, 2), random: random, woken: map[ID]bool{}, until: map[ID]time.Time{}}
-	h.options.Deliver = func(w coalesce.Wake) { h.wake(w.ID) }
-	h.server = h.supervisors[auth.Endpoint{Address: "10.0.0.1:6379"}]
-	h.server.received = func() { /* not counted */ }
-	for id := range h.watches {
+var moodyEndpoint = auth.Endpoint{Address: "10.0.0.1:6379"}
+
+// newHappenings runs a watcher of four ids with two keys each.
+func newHappenings(t *testing.T, random *rand.Rand) *happenings {
+	t.Helper()
+	h := &happenings{
+		server: &moody{conns: map[net.Conn]*sync.Mutex{}, readable: true, flags: "Klg"},
+		random: random, woken: map[ID]bool{}, until: map[ID]time.Time{},
+	}
+	pool := connection.NewPool(connection.Options{Dial: func(context.Context, string, string) (net.Conn, error) {
+		return redistest.Pipe(h.server.serve), nil
+	}})
+	h.Watcher = New(Options{
+		Pool: pool, Directory: topology.New(pool, logr.Discard()), Deliver: func(w coalesce.Wake) { h.wake(w.ID) },
+		Recorder: newRecorded(), Log: logr.Discard(),
+	})
+	for i := range 4 {
+		id := ID{Namespace: "tenant", Name: strconv.Itoa(i)}
+		h.Ensure(id, moodyEndpoint, AnySource, list(fmt.Sprintf("queue-%d-0", i)), list(fmt.Sprintf("queue-%d-1", i)))
 		h.wake(id)
 	}
+	var running sync.WaitGroup
+	running.Go(func() { _ = pool.Start(t.Context()) })
+	running.Go(func() { _ = h.Start(t.Context()) })
+	t.Cleanup(running.Wait)
 	h.reconcile()
 	return h
 }
@@ -101,23 +214,30 @@ func (h *happenings) wake(id ID) {
 	h.woken[id] = true
 }
 
-// takeWoken returns the ids that were woken since the last call.
-func (h *happenings) takeWoken() map[ID]bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	woken := h.woken
-	h.woken = map[ID]bool{}
-	return woken
+func (h *happenings) ids() (all []ID) {
+	h.Watcher.mu.Lock()
+	defer h.Watcher.mu.Unlock()
+	for id := range h.watches {
+		all = append(all, id)
+	}
+	return all
 }
 
-// reconcile reads the state of the ids that were woken, or whose state was to change.
+// reconcile reads the state of the ids that were woken, or whose state was to change, until there are none.
 func (h *happenings) reconcile() {
-	synctest.Wait()
-	woken := h.takeWoken()
-	for id := range h.watches {
-		if until := h.until[id]; woken[id] || !until.IsZero() && !time.Now().Before(until) {
-			h.Serve(id)
-			h.until[id] = h.State(id).ValidUntil
+	for again := true; again; {
+		synctest.Wait()
+		again = false
+		for _, id := range h.ids() {
+			h.mu.Lock()
+			until, woken := h.until[id], h.woken[id]
+			delete(h.woken, id)
+			h.mu.Unlock()
+			if woken || !until.IsZero() && !time.Now().Before(until) {
+				h.Serve(id)
+				h.until[id] = h.State(id).ValidUntil
+				again = true
+			}
 		}
 	}
 }
@@ -128,33 +248,23 @@ type happening struct {
 }
 
 func (h *happenings) all() []happening {
-	set, evidence := h.server.set, h.server.evidence
-	begin := func() {
-		set.reset()
-		evidence.Begin()
-		subscribeAll(set)
-	}
 	return []happening{
-		{"the session ends", set.reset},
-		{"a session begins", begin},
-		{"subscribed", func() { subscribeAll(set) }},
-		{"unsubscribed", func() { unsubscribeAll(set) }},
-		{"an event", func() { _ = h.server.event(list(h.key()).channel(), "lpush") }},
-		{"an event without a meaning", func() { _ = h.server.event(list(h.key()).channel(), "lset") }},
+		{"the session ends", h.server.hangUp},
+		{"an event", func() { h.server.send(pushed("message", channelPrefix+h.key(), "lpush")) }},
+		{"an event without a meaning", func() { h.server.send(pushed("message", channelPrefix+h.key(), "lset")) }},
 		{"a flood", h.flood},
-		{"refused", func() { set.refused(set.takeWanted(2), true, time.Now().Add(time.Minute)) }},
-		{"refused for now", func() { set.refused(set.takeWanted(2), false, time.Now().Add(time.Second)) }},
-		{"tried again", func() { set.retry(time.Now()) }},
+		{"forbidden", func() { h.server.set(func() { h.server.forbids, h.server.busy = true, false }) }},
+		{"refused for now", func() { h.server.set(func() { h.server.forbids, h.server.busy = true, true }) }},
+		{"allowed", func() { h.server.set(func() { h.server.forbids = false }) }},
 		{"a class comes", func() {
-			h.Ensure(named("new"), h.server.endpoint, AnySource, Key{Name: "hash", Class: verify.ClassHash})
+			h.Ensure(named("new"), moodyEndpoint, AnySource, Key{Name: "hash", Class: verify.ClassHash})
 			h.wake(named("new")) // It is a reconcile that says so.
 		}},
 		{"a class goes", func() { h.Forget(named("new")) }},
-		{"the setting is read", func() {
-			flags := []verify.Flags{"", "Klg", "KA"}[h.random.IntN(3)]
-			if evidence.Told(verify.Setting{Readable: h.random.IntN(2) == 0, Flags: flags}, time.Now()) {
-				h.server.inspector.changed()
-			}
+		{"the setting is another", func() {
+			h.server.set(func() {
+				h.server.readable, h.server.flags = h.random.IntN(2) == 0, []string{"", "Klg", "KA"}[h.random.IntN(3)]
+			})
 		}},
 		{"growth", h.grow},
 		{"growth", h.grow},
@@ -177,9 +287,9 @@ func (h *happenings) key() string {
 }
 
 func (h *happenings) flood() {
-	flooded := list(h.key()).channel()
-	for range budget.KeyBurst + 1 {
-		h.server.set.event(flooded, coalesce.Shrink)
+	one := pushed("message", channelPrefix+h.key(), "lpop")
+	for range 2 * budget.KeyBurst / 100 {
+		h.server.send(strings.Repeat(one, 100))
 	}
 }
 
@@ -189,20 +299,4 @@ func (h *happenings) grow() {
 	id := ID{Namespace: "tenant", Name: strings.Split(grown, "-")[1]}
 	h.Observed(id, grown, h.depth, time.Now())
 	h.wake(id) // The state is read after the depths.
-}
-
-// subscribeAll confirms all subscriptions that are wanted.
-func subscribeAll(set *channelSet) {
-	for taken := set.takeWanted(maxChannels); len(taken) > 0; taken = set.takeWanted(maxChannels) {
-		for _, channel := range taken {
-			set.subscribed(channel)
-		}
-	}
-}
-
-// unsubscribeAll confirms that all channels are unsubscribed from that are not wanted.
-func unsubscribeAll(set *channelSet) {
-	for _, channel := range set.takeUnwanted(maxChannels) {
-		set.unsubscribed(channel)
-	}
 }

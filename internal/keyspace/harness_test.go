@@ -75,7 +75,7 @@ func newRecorded() *recorded { return &recorded{Metrics: metrics.New(prometheus.
 
 func (r *recorded) Received(string) func() { return func() { r.received.Add(1) } }
 
-func (r *recorded) Subscribed(_ string, subscribed bool) {
+func (r *recorded) Subscribed(_ string, _ int, subscribed bool) {
 	if r.subscribed.Swap(subscribed) && !subscribed {
 		r.ended.Add(1)
 	}
@@ -117,7 +117,7 @@ func newHarnessOn(
 	}
 	h.serve = h.readAtWake
 	h.Watcher = New(Options{Pool: pool, Directory: directory, Deliver: h.inbox.add, Recorder: h.recorded, Log: logr.Discard()})
-	h.timing.answerWithin, h.options.Tracking.AnswerWithin = timeout, timeout
+	h.options.Timing.AnswerWithin = timeout
 	for _, change := range prepare {
 		change(h)
 	}

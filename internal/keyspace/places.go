@@ -147,7 +147,7 @@ func (w *Watcher) relocate(id ID, watched *watch, now time.Time) {
 		return
 	}
 	if moved {
-		next.audits, next.tracked.audits = make([]verify.Audit, len(next.keys)), make([]verify.Audit, len(next.keys))
+		next.audits, next.trackingAudits = make([]verify.Audit, len(next.keys)), make([]verify.Audit, len(next.keys))
 	}
 	before := watched.wants()
 	*watched = next
@@ -157,13 +157,16 @@ func (w *Watcher) relocate(id ID, watched *watch, now time.Time) {
 // watchedAt returns a function that reports whether growth of a key is announced where it is now.
 func (w *Watcher) watchedAt(watched *watch) func(i int) bool {
 	return func(i int) bool {
-		server, key := watched.places[i].Owner, watched.keys[i]
-		if watched.on { // The notifications alone may not be enough.
-			to := w.trackers[database{server, key.Database}]
-			return to != nil && to.State(key.trackingKey(false)).Tracked
+		at := spot{key: watched.keys[i], server: watched.places[i].Owner}
+		to := w.nodeOf(at)
+		if to == nil {
+			return false
 		}
-		to := w.supervisors[server]
-		return to != nil && to.set.state(key.channel()).Present
+		known := to.State(at.key.Name)
+		if watched.tracked { // The notifications alone may not be enough.
+			return known.Tracked
+		}
+		return known.Subscription.Present
 	}
 }
 

@@ -107,7 +107,7 @@ func (r *rotation) watch() {
 func (r *rotation) subscribed(key string) bool {
 	r.Watcher.mu.Lock()
 	defer r.Watcher.mu.Unlock()
-	return r.supervisors[r.endpoint].set.state(list(key).channel()).Present
+	return r.nodes[database{r.endpoint, 0}].State(key).Subscription.Present
 }
 
 // subscriber is in the lines of CLIENT LIST for connections with a subscription.
@@ -234,7 +234,7 @@ func TestPushesBetweenTwoConnectionsAreFoundByConfirmations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRotation(t, waking(c.causes...), func(w *harness) { w.timing.forbiddenRetry = 50 * time.Millisecond })
+			r := newRotation(t, waking(c.causes...), func(w *harness) { w.options.Timing.ForbiddenRetry = 50 * time.Millisecond })
 			r.keys = r.keys[:8] // Each is refused alone.
 			r.watch()
 			do(t, r.server, "acl", "setuser", "reader", "-subscribe")

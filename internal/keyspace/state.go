@@ -4,7 +4,6 @@
 package keyspace
 
 import (
-	"maps"
 	"time"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
@@ -52,14 +51,14 @@ func (w *Watcher) State(id ID) State {
 	if len(watched.keys) > 0 {
 		state.Watchers = len(w.users[watched.endpoint].ids)
 	}
-	if watched.on && watched.tracking == verify.Tracked {
+	if watched.tracked && watched.tracking == verify.Tracked {
 		state.Unchanged = w.unchanged(watched)
 	}
 	if watched.trackingOnly {
 		return state
 	}
 	for spot := range watched.spots() {
-		subscribed := w.supervisors[spot.server].set.state(spot.key.channel())
+		subscribed := w.nodeOf(spot).State(spot.key.Name).Subscription
 		state.LastEvent = latest(state.LastEvent, subscribed.HeardAt)
 		if spot.key.Final {
 			state.LastEnd = latest(state.LastEnd, subscribed.ShrunkAt)
@@ -102,20 +101,20 @@ func (w *Watcher) Observed(id ID, key string, depth int64, began time.Time) (mis
 		return false
 	}
 	its, now := watched.keys[at], time.Now()
-	owner, known := watched.owner(at)
-	if !known || watched.places != nil && watched.places[at].Importing != (auth.Endpoint{}) { // Two servers may have announced it.
+	owner, located := watched.owner(at)
+	if !located || watched.places != nil && watched.places[at].Importing != (auth.Endpoint{}) { // Two servers may have announced it.
 		return false
 	}
-	if watched.on {
-		known := w.trackers[database{owner, its.Database}].State(its.trackingKey(false))
-		missed = watched.tracked.audits[at].Read(depth, began, now, known.Armed, time.Time{})
+	server := w.nodes[database{owner, its.Database}]
+	known := server.State(its.Name)
+	if watched.tracked {
+		missed = watched.trackingAudits[at].Read(depth, began, now, known.Armed, time.Time{})
 	}
 	if watched.trackingOnly {
 		return missed
 	}
-	server := w.supervisors[owner]
-	subscribed, silentUntil := server.set.state(its.channel()), server.evidence.SilentUntil(its.Class, now)
-	return watched.audits[at].Read(depth, began, now, subscribed, silentUntil) || missed
+	silentUntil := server.Evidence().SilentUntil(its.Class, now)
+	return watched.audits[at].Read(depth, began, now, known.Subscription, silentUntil) || missed
 }
 
 // verdict returns the verdict on the notifications of the keys of an id, and when it may change although nothing else
@@ -130,8 +129,10 @@ func (w *Watcher) verdict(watched *watch, now time.Time) (verdict verify.Verdict
 		if spot.before {
 			continue
 		}
-		server := w.supervisors[spot.server]
-		key := verify.Key{Class: spot.key.Class, Subscription: server.set.state(spot.key.channel()), Audit: &watched.audits[spot.index]}
+		server := w.nodeOf(spot)
+		key := verify.Key{
+			Class: spot.key.Class, Subscription: server.State(spot.key.Name).Subscription, Audit: &watched.audits[spot.index],
+		}
 		if spot.importing { // The audit is about the owner.
 			key.Audit = &verify.Audit{}
 		} else {
@@ -139,7 +140,7 @@ func (w *Watcher) verdict(watched *watch, now time.Time) (verdict verify.Verdict
 		}
 		if verdict.Reason == verify.ReasonSubscribed {
 			var holds time.Time
-			verdict, holds = verify.Judge(server.evidence, []verify.Key{key}, maps.Keys(server.classes), now)
+			verdict, holds = verify.Judge(server.Evidence(), []verify.Key{key}, server.Classes, now)
 			until = verify.Earlier(until, holds)
 		}
 	}
@@ -158,4 +159,61 @@ func (w *watch) unlocated(now time.Time) (verdict verify.Verdict, until time.Tim
 		return w.reported, grace
 	}
 	return verify.Verdict{Reason: verify.ReasonUnreachable}, until
+}
+
+// judgeTracking returns the state of the tracking of the keys, and when it may change although nothing else happens.
+func (w *Watcher) judgeTracking(watched *watch, now time.Time) (state verify.Tracking, until time.Time) {
+	if !watched.tracked || len(watched.keys) == 0 {
+		return verify.NotTracked, until
+	}
+	state, found := verify.Tracked, 0
+	for spot := range watched.spots() {
+		if spot.before {
+			continue
+		}
+		if !spot.importing {
+			found++
+		}
+		known, audit := w.nodeOf(spot).State(spot.key.Name), &watched.trackingAudits[spot.index]
+		if !known.Tracked || !spot.importing && audit.Disproved(now, known.Armed) {
+			return verify.NotTracked, time.Time{}
+		}
+		until = verify.Earlier(until, audit.Until(now))
+		if !known.Proven {
+			state = verify.TrackedUnproven
+		}
+	}
+	if found < len(watched.keys) { // It is not known where they are.
+		return verify.NotTracked, time.Time{}
+	}
+	return state, until
+}
+
+// unchanged returns since when the server has reported no change of the keys; zero if one of them is not armed.
+func (w *Watcher) unchanged(watched *watch) (since time.Time) {
+	for spot := range watched.spots() {
+		key := w.nodeOf(spot).State(spot.key.Name).Armed
+		if !key.Present {
+			return time.Time{}
+		}
+		since = latest(since, key.Since)
+	}
+	return since
+}
+
+// choose tracks the keys of an id while notifications are not proven, also if there is never a verdict because no
+// subscription lasts. The one source begins before the other ends: each begins with a wake, and notifications are proven
+// only by a confirmed subscription. It returns when the choice may change although nothing else happens.
+func (w *Watcher) choose(id ID, watched *watch, now time.Time) (until time.Time) {
+	grace := watched.since.Add(verify.GracePeriod)
+	switch {
+	case watched.trackingOnly:
+	case watched.reported.Reason == verify.Undecided && now.Before(grace):
+		return grace
+	case watched.tracked == (watched.reported.Reason == verify.ReasonSubscribed):
+		before := watched.wants()
+		watched.tracked = !watched.tracked
+		w.change(id, before, watched.wants())
+	}
+	return until
 }

@@ -25,7 +25,7 @@ func calls(t *testing.T, server *redistest.Server, command string) int {
 // The type of a queue is corrected. Nothing reads the key as the old type any longer.
 func TestACorrectedTypeIsReadByItsCommandOnly(t *testing.T) {
 	t.Parallel()
-	h, server := newTracked(t, func(w *harness) { w.options.Tracking = shortened() })
+	h, server := newTracked(t, func(w *harness) { w.options.Timing = shortened() })
 	h.Track("corrected", h.endpoint, list("emails"), list("other"))
 	h.eventuallyWoken("corrected", coalesce.Confirmed, 1)
 	do(t, server, "sadd", "emails", 1)
@@ -37,10 +37,6 @@ func TestACorrectedTypeIsReadByItsCommandOnly(t *testing.T) {
 	do(t, server, "sadd", "emails", 2)
 	h.eventuallyWoken("corrected", coalesce.Growth, before+1)
 	h.Consistently(func() int { return calls(t, server, "scard") }).Should(Equal(1))
-	h.Watcher.mu.Lock()
-	defer h.Watcher.mu.Unlock()
-	tracker := h.trackers[database{h.endpoint, 0}]
-	h.Expect(tracker.State(list("emails").trackingKey(false)).Tracked).To(BeFalse(), "nobody watches it as a list")
 }
 
 func TestNothingToTrackIsNotTracked(t *testing.T) {
@@ -60,13 +56,15 @@ func TestNothingToTrackIsNotTracked(t *testing.T) {
 // The key of a list has another type. Redis tells when that changes.
 func TestAKeyThatGetsItsTypeIsTrackedAtOnce(t *testing.T) {
 	t.Parallel()
-	h, server := newTracked(t, func(w *harness) { w.options.Tracking.ForbiddenRetry = time.Hour })
+	h, server := newTracked(t, func(w *harness) { w.options.Timing.ForbiddenRetry = time.Hour })
 	do(t, server, "set", "emails", "no list")
 	h.Track("emails", h.endpoint, list("emails"), list("other"))
 	h.Eventually(func() int { return calls(t, server, "llen") }).WithTimeout(timeout).Should(BeNumerically(">=", 2))
-	h.Expect(h.State("emails").Tracking).To(Equal(verify.NotTracked))
+	before := h.count("emails", coalesce.Growth)
 	do(t, server, "del", "emails")
-	h.Eventually(func() verify.Tracking { return h.State("emails").Tracking }).WithTimeout(timeout).ShouldNot(Equal(verify.NotTracked))
+	h.eventuallyWoken("emails", coalesce.Growth, before+1)
+	do(t, server, "lpush", "emails", 1)
+	h.eventually("emails", 1)
 }
 
 // Between the reads of a server, the operator waits the longer the more ScaledJobs share it.

@@ -15,7 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
-	"miracle.dev/scaledjob-operator/internal/keyspace/tracking"
+	"miracle.dev/scaledjob-operator/internal/keyspace/node"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
@@ -30,7 +30,7 @@ type outage struct {
 }
 
 // impatientTracking returns intervals for servers that do not answer.
-func impatientTracking() tracking.Timing {
+func impatientTracking() node.Timing {
 	timing := shortened()
 	timing.PingAfter, timing.AnswerWithin = 100*time.Millisecond, 2*time.Second
 	timing.ForbiddenRetry = time.Hour // Nothing is forbidden.
@@ -41,7 +41,7 @@ func newOutage(t *testing.T) *outage {
 	t.Helper()
 	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
 	o := &outage{server: server, way: tcpproxy.New(t, server.Addr())}
-	o.harness = newHarness(t, o.way.Addr(), func(w *harness) { w.options.Tracking = impatientTracking() })
+	o.harness = newHarness(t, o.way.Addr(), func(w *harness) { w.options.Timing = impatientTracking() })
 	for i := range 50 {
 		key := "queue-" + strconv.Itoa(i)
 		o.keys = append(o.keys, key)
@@ -188,8 +188,8 @@ func TestNothingIsMissedWhileAServerOfTrackedKeysLoads(t *testing.T) {
 func TestATrackedConnectionIsClosedByTheTimeoutOfTheServerWithoutPings(t *testing.T) {
 	t.Parallel()
 	h, server := newTracked(t, func(w *harness) {
-		w.options.Tracking = shortened()
-		w.options.Tracking.PingAfter = time.Hour
+		w.options.Timing = shortened()
+		w.options.Timing.PingAfter = time.Hour
 	})
 	do(t, server, "config", "set", "timeout", 1)
 	h.Track("emails", h.endpoint, list("emails"))
@@ -201,9 +201,9 @@ func TestATrackedConnectionIsClosedByTheTimeoutOfTheServerWithoutPings(t *testin
 // Redis closes a connection that is idle for the setting timeout. A PING resets the idle time.
 func TestPingsKeepATrackedConnectionFromBeingIdle(t *testing.T) {
 	t.Parallel()
-	h, server := newTracked(t, func(w *harness) { w.options.Tracking.PingAfter = 100 * time.Millisecond })
+	h, server := newTracked(t, func(w *harness) { w.options.Timing.PingAfter = 100 * time.Millisecond })
 	const leastTimeout = 3 * time.Second // of a server, as the documents say
-	h.Expect(tracking.DefaultTiming().PingAfter).To(BeNumerically("<", leastTimeout))
+	h.Expect(node.DefaultTiming().PingAfter).To(BeNumerically("<", leastTimeout))
 	h.Track("emails", h.endpoint, list("emails"))
 	h.eventuallyTracked("emails", verify.TrackedUnproven)
 	h.Eventually(func() string {
@@ -274,7 +274,7 @@ func TestKeysAreTrackedWhereNoSubscriptionLasts(t *testing.T) {
 				return "+OK\r\n"
 			}
 			return redistest.Usual
-		}, func(w *harness) { w.timing.pingAfter = 300 * time.Millisecond })
+		}, func(w *harness) { w.options.Timing.PingAfter = 300 * time.Millisecond })
 		h.Ensure("emails", h.endpoint, list("emails"))
 		h.eventuallyTracked("emails", verify.TrackedUnproven)
 		h.Expect(h.State("emails").Reason).To(Equal(verify.Undecided))

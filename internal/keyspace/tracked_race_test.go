@@ -75,7 +75,7 @@ func TestNoPushIsMissedWhateverElseChanges(t *testing.T) {
 	for name, both := range map[string]bool{"tracking only": false, "both sources": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h, server := newTracked(t, func(w *harness) { w.options.Tracking = shortened() })
+			h, server := newTracked(t, func(w *harness) { w.options.Timing = shortened() })
 			pushes := 10_000
 			if testing.Short() {
 				pushes = 2_000

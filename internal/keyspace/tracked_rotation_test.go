@@ -96,8 +96,8 @@ func TestPushesToTrackedKeysBetweenTwoConnectionsAreFoundByConfirmations(t *test
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newTrackedRotation(t, waking(c.causes...), func(w *harness) {
-				w.options.Tracking = shortened()
-				w.options.Tracking.ForbiddenRetry = 100 * time.Millisecond
+				w.options.Timing = shortened()
+				w.options.Timing.ForbiddenRetry = 100 * time.Millisecond
 			})
 			do(t, r.server, "acl", "setuser", "reader", "-llen")
 			r.rotateTracked("p1")
@@ -118,7 +118,7 @@ func TestAUserWithoutTheRightToTrackIsPolled(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
 	do(t, server, "acl", "setuser", "default", "reset", "on", "nopass", "~*", "+ping", "+llen", "+acl")
-	h := newHarness(t, server.Addr(), func(w *harness) { w.options.Tracking = shortened() })
+	h := newHarness(t, server.Addr(), func(w *harness) { w.options.Timing = shortened() })
 	h.Track("emails", h.endpoint, list("emails"))
 	h.Consistently(func() verify.Tracking { return h.State("emails").Tracking }).Should(Equal(verify.NotTracked))
 	h.Expect(h.State("emails").Announced()).To(BeFalse())

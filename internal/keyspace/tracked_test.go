@@ -15,7 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
-	"miracle.dev/scaledjob-operator/internal/keyspace/tracking"
+	"miracle.dev/scaledjob-operator/internal/keyspace/node"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
@@ -214,7 +214,7 @@ func TestTheRecorderIsToldOfADatabaseThatMayNotBeTracked(t *testing.T) {
 
 func TestWhereTrackingIsNotAllowedNothingIsTracked(t *testing.T) {
 	t.Parallel()
-	h, server := newTracked(t, func(w *harness) { w.options.Tracking = shortened() })
+	h, server := newTracked(t, func(w *harness) { w.options.Timing = shortened() })
 	do(t, server, "acl", "setuser", "default", "-client|tracking")
 	h.Ensure("emails", h.endpoint, list("emails"))
 	h.eventuallyWoken("emails", coalesce.Confirmed, 1)
@@ -228,7 +228,7 @@ func TestWhereTrackingIsNotAllowedNothingIsTracked(t *testing.T) {
 
 func TestAKeyThatMayNotBeReadHarmsNoOther(t *testing.T) {
 	t.Parallel()
-	h, server := newTracked(t, func(w *harness) { w.options.Tracking = shortened() })
+	h, server := newTracked(t, func(w *harness) { w.options.Timing = shortened() })
 	do(t, server, "acl", "setuser", "default", "resetkeys", "~allowed*")
 	for _, key := range []string{"allowed", "forbidden"} {
 		h.Track(key, h.endpoint, list(key))
@@ -249,8 +249,8 @@ func TestManyReconnectsLeaveABoundedNumberOfItems(t *testing.T) {
 	t.Parallel()
 	h, server := newTracked(t, func(w *harness) {
 		timing := shortened()
-		timing.ShortSession, timing.LongestRest = time.Hour, time.Hour
-		w.options.Tracking = timing
+		timing.ShortSession, timing.LongestPause = time.Hour, time.Hour
+		w.options.Timing = timing
 	})
 	const many, sessions = 20, 5 // The waits between them are 0.25 s and then up to 0.5 s, 1 s and 2 s.
 	h.trackMany(many)
@@ -263,10 +263,10 @@ func TestManyReconnectsLeaveABoundedNumberOfItems(t *testing.T) {
 }
 
 // shortened returns intervals for tests.
-func shortened() tracking.Timing {
-	timing := tracking.DefaultTiming()
+func shortened() node.Timing {
+	timing := node.DefaultTiming()
 	timing.ForbiddenRetry, timing.RefusedRetry = 20*time.Millisecond, 20*time.Millisecond
-	timing.LongestRest = time.Second
+	timing.LongestPause = time.Second
 	timing.AnswerWithin = timeout
 	return timing
 }

@@ -4,96 +4,85 @@
 package keyspace
 
 import (
-	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/node"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
 
-// want is what an id needs of one server: a subscription to a key, or that the server tracks it.
-type want struct {
-	server  auth.Endpoint
-	key     Key
-	tracked bool
-	// asking means that the slot of the tracked key is being moved to the server.
-	asking bool
+// database is a database of a server.
+type database struct {
+	endpoint auth.Endpoint
+	number   int
 }
 
-// wants returns what a watch needs.
-func (w *watch) wants() map[want]struct{} {
-	all := map[want]struct{}{}
+// watchedNode is the node of a database.
+type watchedNode struct {
+	*node.Node
+	database
+	// users is how many keys are watched, each once for each id. The lock of the watcher guards it.
+	users int
+}
+
+// location is where a key is watched.
+type location struct {
+	database
+	key string
+}
+
+// location returns where the key of a spot is watched.
+func (s spot) location() location { return location{database{s.server, s.key.Database}, s.key.Name} }
+
+// nodeOf returns the node of a spot, or nil.
+func (w *Watcher) nodeOf(s spot) *watchedNode { return w.nodes[s.location().database] }
+
+// wants returns how the keys of a watch are to be watched.
+func (w *watch) wants() map[location]node.Interest {
+	all := map[location]node.Interest{}
 	for spot := range w.spots() {
-		key := spot.key
-		key.Final = false // It is not about the server.
-		if !w.trackingOnly {
-			all[want{server: spot.server, key: key}] = struct{}{}
-		}
-		if w.on {
-			all[want{spot.server, key, true, spot.importing}] = struct{}{}
+		all[spot.location()] = node.Interest{
+			Class: spot.key.Class, Notify: !w.trackingOnly, Track: w.tracked, Asking: spot.importing,
 		}
 	}
 	return all
 }
 
 // change begins what an id wants now, and then ends what it does not want any longer.
-func (w *Watcher) change(id ID, before, now map[want]struct{}) {
-	for each := range now {
-		if _, had := before[each]; !had {
-			w.begin(id, each)
+func (w *Watcher) change(id ID, before, now map[location]node.Interest) {
+	for at, as := range now {
+		had, has := before[at]
+		if !has {
+			w.enter(at.database)
+		}
+		if had != as {
+			w.nodes[at.database].Watch(at.key, id, as, w.throttle.Idle(id))
 		}
 	}
-	for each := range before {
-		if _, still := now[each]; !still {
-			w.end(id, each)
+	for at := range before {
+		if _, still := now[at]; !still {
+			w.nodes[at.database].Watch(at.key, id, node.Interest{}, false)
+			w.leave(at.database)
 		}
 	}
 }
 
-func (w *Watcher) begin(id ID, a want) {
-	if a.tracked {
-		at := database{a.server, a.key.Database}
-		if w.trackers[at] == nil {
-			w.trackers[at] = w.newTracker(at)
-			w.changed.Set()
-		}
-		w.trackers[at].users++
-		w.trackers[at].Add(a.key.trackingKey(a.asking), id, w.throttle.Idle(id))
-		return
-	}
-	to, ok := w.supervisors[a.server]
-	if !ok {
-		to = w.newSupervisor(a.server)
-		w.supervisors[a.server] = to
+// enter records that a key of a database is watched.
+func (w *Watcher) enter(at database) {
+	if w.nodes[at] == nil {
+		name := at.endpoint.String()
+		w.nodes[at] = &watchedNode{database: at, Node: node.New(node.Options{
+			Conn: w.options.Pool.Conn(at.endpoint, at.number), Database: at.number, Name: name,
+			Mark: w.mark, Budgets: &w.budgets, Configure: w.options.Configure,
+			Recorder: w.options.Recorder, Timing: w.options.Timing,
+			Log: w.options.Log.WithValues("endpoint", name, "database", at.number),
+		})}
 		w.changed.Set()
 	}
-	to.users++
-	to.classes[a.key.Class]++
-	if ok && to.classes[a.key.Class] == 1 {
-		to.due.Set()
-	}
-	if confirmed := to.set.add(a.key.channel(), id); confirmed {
-		w.mark(id, coalesce.Confirmed)
-	}
+	w.nodes[at].users++
 }
 
-func (w *Watcher) end(id ID, a want) {
-	if a.tracked {
-		from := w.trackers[database{a.server, a.key.Database}]
-		from.Remove(a.key.trackingKey(a.asking), id)
-		from.users--
-		if from.users == 0 {
-			delete(w.trackers, from.database)
-			w.changed.Set()
-		}
-		return
-	}
-	from := w.supervisors[a.server]
-	from.set.remove(a.key.channel(), id)
-	from.classes[a.key.Class]--
-	if from.classes[a.key.Class] == 0 {
-		delete(from.classes, a.key.Class)
-	}
-	from.users--
-	if from.users == 0 {
-		delete(w.supervisors, a.server)
+// leave ends that.
+func (w *Watcher) leave(at database) {
+	if w.nodes[at].users--; w.nodes[at].users == 0 {
+		delete(w.nodes, at)
 		w.changed.Set()
 	}
 }

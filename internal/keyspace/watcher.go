@@ -5,9 +5,7 @@ package keyspace
 
 import (
 	"context"
-	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -15,7 +13,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
-	"miracle.dev/scaledjob-operator/internal/keyspace/tracking"
+	"miracle.dev/scaledjob-operator/internal/keyspace/node"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
@@ -35,8 +33,6 @@ type Key struct {
 	Final bool
 }
 
-func (k Key) channel() string { return "__keyspace@" + strconv.Itoa(k.Database) + "__:" + k.Name }
-
 // Options configure a [Watcher].
 type Options struct {
 	// Pool has the connections.
@@ -47,8 +43,8 @@ type Options struct {
 	Deliver func(w coalesce.Wake)
 	// Configure makes the watcher add the recommended flags to notify-keyspace-events of the servers.
 	Configure bool
-	// Tracking has the intervals of the tracking of keys. The zero value means the default ones.
-	Tracking tracking.Timing
+	// Timing has the intervals of connections. The zero value means the default ones.
+	Timing node.Timing
 	// Recorder receives what happens.
 	Recorder Recorder
 	// Log gets a line when a subscription begins or ends.
@@ -59,17 +55,15 @@ type Options struct {
 // except [Watcher.Start] blocks or does I/O.
 type Watcher struct {
 	options  Options
-	timing   timing
 	throttle *coalesce.Throttle
 	mark     func(id ID, cause coalesce.Cause) // Mark of the throttle
 	budgets  budget.Namespaces                 // how many events each namespace may take
 
-	mu          sync.Mutex
-	watches     map[ID]*watch
-	users       map[auth.Endpoint]*users
-	supervisors map[auth.Endpoint]*supervisor
-	trackers    map[database]*tracker
-	// changed is set while the running supervisors and trackers may differ from these.
+	mu      sync.Mutex
+	watches map[ID]*watch
+	users   map[auth.Endpoint]*users
+	nodes   map[database]*watchedNode
+	// changed is set while the running nodes may differ from these.
 	changed coalesce.Signal
 }
 
@@ -87,9 +81,12 @@ type watch struct {
 	// trackingOnly means that there is no subscription.
 	trackingOnly bool
 	since        time.Time      // when this began
-	audits       []verify.Audit // of the notifications, one for each of keys
-	reported     verify.Verdict
-	tracked
+	// audits are those of the notifications, and trackingAudits those of the tracking, one for each of keys.
+	audits, trackingAudits []verify.Audit
+	// reported and tracking are what was reported last. tracked means that the keys are tracked.
+	reported verify.Verdict
+	tracking verify.Tracking
+	tracked  bool
 	// places has where each of keys is, if endpoint is a deployment, and nil otherwise. placedAt is the version of the
 	// Directory that says so.
 	places   []place
@@ -100,8 +97,8 @@ type watch struct {
 
 func newWatch(e auth.Endpoint, keys []Key, trackingOnly bool) *watch {
 	return &watch{
-		endpoint: e, keys: slices.Clone(keys), trackingOnly: trackingOnly, since: time.Now(), audits: make([]verify.Audit, len(keys)),
-		tracked: tracked{audits: make([]verify.Audit, len(keys))},
+		endpoint: e, keys: slices.Clone(keys), trackingOnly: trackingOnly, since: time.Now(),
+		audits: make([]verify.Audit, len(keys)), trackingAudits: make([]verify.Audit, len(keys)),
 	}
 }
 
@@ -117,17 +114,15 @@ func (w *watch) index(name string) int {
 
 // New returns a Watcher that watches nothing yet.
 func New(options Options) *Watcher {
-	if options.Tracking == (tracking.Timing{}) {
-		options.Tracking = tracking.DefaultTiming()
+	if options.Timing == (node.Timing{}) {
+		options.Timing = node.DefaultTiming()
 	}
 	w := &Watcher{
-		options:     options,
-		timing:      defaultTiming(),
-		watches:     map[ID]*watch{},
-		users:       map[auth.Endpoint]*users{},
-		supervisors: map[auth.Endpoint]*supervisor{},
-		trackers:    map[database]*tracker{},
-		changed:     coalesce.NewSignal(),
+		options: options,
+		watches: map[ID]*watch{},
+		users:   map[auth.Endpoint]*users{},
+		nodes:   map[database]*watchedNode{},
+		changed: coalesce.NewSignal(),
 	}
 	w.throttle = coalesce.NewThrottle(func(wake coalesce.Wake) { w.options.Deliver(wake) }, func() { w.options.Recorder.Coalesced() })
 	w.mark = w.throttle.Mark
@@ -166,7 +161,7 @@ func (w *Watcher) Ensure(id ID, e auth.Endpoint, from Sources, keys ...Key) {
 	w.locate(next)
 	w.watches[id] = next
 	w.throttle.Add(id)
-	next.on = next.trackingOnly || old.on
+	next.tracked = next.trackingOnly || old.tracked
 	w.change(id, old.wants(), next.wants())
 	if watching {
 		w.unuse(id, old.endpoint)
@@ -211,8 +206,12 @@ func (w *Watcher) SetIdle(id ID, idle bool) {
 	w.throttle.SetIdle(id, idle)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if watched, ok := w.watches[id]; ok {
-		w.setIdle(id, watched, idle)
+	watched, ok := w.watches[id]
+	if !ok || !watched.tracked {
+		return
+	}
+	for spot := range watched.spots() {
+		w.nodeOf(spot).Block(spot.key.Name, id, idle)
 	}
 }
 
@@ -220,48 +219,17 @@ func (w *Watcher) SetIdle(id ID, idle bool) {
 // growth event of the keys since the last call, and zero if there was none.
 func (w *Watcher) Serve(id ID) (notified time.Time) { return w.throttle.Serve(id) }
 
-func (w *Watcher) newSupervisor(e auth.Endpoint) *supervisor {
-	conn, evidence := w.options.Pool.Conn(e, 0), &verify.Evidence{}
-	name := e.String()
-	log := w.options.Log.WithValues("endpoint", name)
-	s := &supervisor{
-		conn:     conn,
-		endpoint: e,
-		name:     name,
-		set:      newChannelSet(w.mark, &w.budgets),
-		evidence: evidence,
-		recorder: w.options.Recorder,
-		timing:   w.timing,
-		log:      log,
-		due:      coalesce.NewSignal(),
-		classes:  map[verify.Class]int{},
-	}
-	s.set.restFor = w.timing.restFor
-	s.inspector = &inspector{
-		conn: conn, evidence: evidence, changed: s.set.wakeAll, log: log,
-		configure: w.options.Configure, classes: func() []verify.Class { return w.classes(s) },
-	}
-	return s
-}
-
-// classes returns the classes of the keys that are watched on the endpoint of a supervisor.
-func (w *Watcher) classes(of *supervisor) []verify.Class {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Collect(maps.Keys(of.classes))
-}
-
-// Start manages the subscriptions until ctx is done, and then returns nil. Call it once.
+// Start runs the nodes until ctx is done, and then returns nil. Call it once.
 func (w *Watcher) Start(ctx context.Context) error {
 	var workers sync.WaitGroup
 	defer workers.Wait()
-	running := map[runner]context.CancelFunc{}
+	running := map[*watchedNode]context.CancelFunc{}
 	for {
 		for _, fresh := range w.replace(running) {
-			supervised, cancel := context.WithCancel(ctx)
+			nodeCtx, cancel := context.WithCancel(ctx)
 			running[fresh] = cancel
 			workers.Go(func() {
-				fresh.run(supervised)
+				fresh.Run(nodeCtx)
 				w.left(fresh)
 			})
 		}
@@ -275,37 +243,18 @@ func (w *Watcher) Start(ctx context.Context) error {
 	}
 }
 
-// runner is a supervisor or a tracker.
-type runner interface {
-	run(ctx context.Context)
-	server() auth.Endpoint
-}
-
-// needed returns the supervisors and the trackers whose keys are watched.
-func (w *Watcher) needed() map[runner]struct{} {
-	all := make(map[runner]struct{}, len(w.supervisors)+len(w.trackers))
-	for _, s := range w.supervisors {
-		all[s] = struct{}{}
-	}
-	for _, t := range w.trackers {
-		all[t] = struct{}{}
-	}
-	return all
-}
-
-// replace stops the runners that are not needed any longer, and returns those that must be started. If an endpoint was
-// left and is watched again, it has a new one.
-func (w *Watcher) replace(running map[runner]context.CancelFunc) (fresh []runner) {
+// replace stops the nodes that are not needed any longer, and returns those that must be started. If a database was left
+// and is watched again, it has a new one.
+func (w *Watcher) replace(running map[*watchedNode]context.CancelFunc) (fresh []*watchedNode) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	needed := w.needed()
 	for old, cancel := range running {
-		if _, still := needed[old]; !still {
+		if w.nodes[old.database] != old {
 			cancel()
 			delete(running, old)
 		}
 	}
-	for each := range needed {
+	for _, each := range w.nodes {
 		if _, ok := running[each]; !ok {
 			fresh = append(fresh, each)
 		}
@@ -313,17 +262,19 @@ func (w *Watcher) replace(running map[runner]context.CancelFunc) (fresh []runner
 	return fresh
 }
 
-// left calls the recorder if nobody tracks the database of a runner, or watches its endpoint, any longer.
-func (w *Watcher) left(old runner) {
+// left calls the recorder if nobody watches the database of a node, or its server, any longer.
+func (w *Watcher) left(old *watchedNode) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if ended, ok := old.(*tracker); ok && w.trackers[ended.database] == nil {
-		w.options.Recorder.Untracked(ended.endpoint.String(), ended.number)
+	server := old.endpoint.String()
+	if w.nodes[old.database] == nil {
+		w.options.Recorder.Unsubscribed(server, old.number)
+		w.options.Recorder.Untracked(server, old.number)
 	}
-	for each := range w.needed() {
-		if each.server() == old.server() {
+	for each := range w.nodes {
+		if each.endpoint == old.endpoint {
 			return
 		}
 	}
-	w.options.Recorder.Left(old.server().String())
+	w.options.Recorder.Left(server)
 }

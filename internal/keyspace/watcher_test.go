@@ -108,7 +108,7 @@ func TestClassesAreThoseOfTheKeysThatAreWatchedNow(t *testing.T) {
 	endpoint := auth.Endpoint{Address: "127.0.0.1:1"}
 	expect := func(classes ...verify.Class) {
 		t.Helper()
-		g.Expect(w.classes(w.supervisors[endpoint])).To(ConsistOf(classes))
+		g.Expect(w.nodes[database{endpoint, 0}].Classes()).To(ConsistOf(classes))
 	}
 	w.Ensure(named("a"), endpoint, AnySource, list("first"), list("second"), Key{Name: "third", Class: verify.ClassStream})
 	expect(verify.ClassList, verify.ClassStream)
@@ -238,7 +238,7 @@ func TestAForbiddenChannelHarmsNoOther(t *testing.T) {
 		keys = append(keys, fmt.Sprintf("allowed-%d", i))
 	}
 	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"allowed-*", "-client|tracking")
-	h := newHarness(t, server.Addr(), func(w *harness) { w.timing.forbiddenRetry = 100 * time.Millisecond })
+	h := newHarness(t, server.Addr(), func(w *harness) { w.options.Timing.ForbiddenRetry = 100 * time.Millisecond })
 	h.Ensure("forbidden", h.endpoint, list("forbidden"))
 	h.ensure(keys[1:]...)
 	h.Expect(h.count("forbidden", coalesce.Confirmed)).To(BeZero())
@@ -256,7 +256,7 @@ func TestAForbiddenChannelHarmsNoOther(t *testing.T) {
 func TestARevokedChannelIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), func(w *harness) { w.timing.forbiddenRetry = 100 * time.Millisecond })
+	h := newHarness(t, server.Addr(), func(w *harness) { w.options.Timing.ForbiddenRetry = 100 * time.Millisecond })
 	h.ensure("emails", "other")
 	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"other")
 	h.eventuallyWoken("other", coalesce.Confirmed, 2)
@@ -436,22 +436,22 @@ func TestAConnectionBrokenWhileThousandsOfChannelsAreSubscribed(t *testing.T) {
 
 // impatient shortens the intervals, so that sessions soon notice a server that does not answer.
 func impatient(w *harness) {
-	w.timing.pingAfter = 100 * time.Millisecond
-	w.timing.answerWithin = 2 * time.Second
+	w.options.Timing.PingAfter = 100 * time.Millisecond
+	w.options.Timing.AnswerWithin = 2 * time.Second
 }
 
 // present reports whether the channel of a key is subscribed to.
 func (h *harness) present(key string) bool {
 	h.Watcher.mu.Lock()
-	set := h.supervisors[h.endpoint].set
+	node := h.nodes[database{h.endpoint, 0}]
 	h.Watcher.mu.Unlock()
-	return set.state(channelPrefix + key).Present
+	return node.State(key).Subscription.Present
 }
 
 func TestAnIdleSessionLives(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), func(w *harness) { w.timing.pingAfter = 10 * time.Millisecond })
+	h := newHarness(t, server.Addr(), func(w *harness) { w.options.Timing.PingAfter = 10 * time.Millisecond })
 	h.ensure("emails")
 	commands := func() string {
 		stats, _ := server.Client().Info(t.Context(), "commandstats").Result()

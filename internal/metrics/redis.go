@@ -19,7 +19,7 @@ func newRedis() redis {
 	const endpoint, database = "endpoint", "database"
 	return redis{
 		up: gauge("scaledjob_watcher_up",
-			"1 while the operator is subscribed to notifications of the server, 0 while it is not. It stays 0 where keys are tracked instead.", endpoint),
+			"1 while the operator is subscribed to notifications of a database of the server, 0 while it is not. It stays 0 where keys are tracked instead.", endpoint, database),
 		received: counter("scaledjob_notifications_received_total", "Keyspace notifications received.", endpoint),
 		tracking: gauge("scaledjob_tracking_up",
 			"1 while the server tracks keys of a database for the operator, 0 while the operator fails to have them tracked. Absent while "+
@@ -40,9 +40,14 @@ func (m *Metrics) Received(endpoint string) (count func()) {
 	return m.redis.received.WithLabelValues(endpoint).Inc
 }
 
-// Subscribed sets whether the operator is subscribed to a server's notifications.
-func (m *Metrics) Subscribed(endpoint string, subscribed bool) {
-	m.redis.up.WithLabelValues(endpoint).Set(indicator(subscribed))
+// Subscribed sets whether the operator is subscribed to notifications of a database.
+func (m *Metrics) Subscribed(endpoint string, database int, subscribed bool) {
+	m.redis.up.WithLabelValues(endpoint, strconv.Itoa(database)).Set(indicator(subscribed))
+}
+
+// Unsubscribed removes the series of a database whose notifications are not wanted any longer.
+func (m *Metrics) Unsubscribed(endpoint string, database int) {
+	m.redis.up.DeleteLabelValues(endpoint, strconv.Itoa(database))
 }
 
 // Invalidated returns a function that counts a message of a server about tracked keys. The series exists from then on,
@@ -69,7 +74,7 @@ func (m *Metrics) Ended(endpoint, reason string) {
 // Left removes the series of a server that is no longer in use.
 func (m *Metrics) Left(endpoint string) {
 	match := prometheus.Labels{"endpoint": endpoint}
-	m.redis.up.Delete(match)
+	m.redis.up.DeletePartialMatch(match)
 	m.redis.received.Delete(match)
 	m.redis.invalidated.Delete(match)
 	m.redis.tracking.DeletePartialMatch(match)

@@ -74,15 +74,18 @@ func (n *Node) rest(now time.Time) {
 	}
 }
 
-// stray takes messages that nobody asked for. The error means that there are too many. Then the connection ends, and no
-// channel is subscribed to for a while.
-func (n *Node) stray(count int) error {
+// stray takes messages that nobody asked for, about a key that is not subscribed to any longer, or about nil. The error
+// means that there are too many, and ends the connection. A server goes on to send what it has published before
+// UNSUBSCRIBE, and may send nothing of any other channel. If it does, no channel is subscribed to for a while.
+func (n *Node) stray(about *key, count int) error {
 	now := time.Now()
 	if n.strays.AllowN(now, count) {
 		return nil
 	}
-	for _, k := range n.keys {
-		n.crowd(k, now)
+	if about == nil || !about.sub.here() {
+		for _, k := range n.keys {
+			n.crowd(k, now)
+		}
 	}
 	return errFlooded
 }

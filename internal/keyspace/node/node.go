@@ -47,8 +47,9 @@ type Timing struct {
 	// Rest is how long keys with too many notifications are not subscribed to at most. After that, they must have few of
 	// them for so long until notifications count as verified again.
 	Rest time.Duration
-	// ShortSession is the length below which a session that tracked keys is short, so that the next one tracks later.
-	ShortSession time.Duration
+	// The time between two sessions that track keys doubles after each one that is shorter than ShortSession, up to
+	// LongestPause.
+	ShortSession, LongestPause time.Duration
 }
 
 // DefaultTiming returns the intervals of the operator.
@@ -60,6 +61,7 @@ func DefaultTiming() Timing {
 		RefusedRetry:   time.Second,
 		Rest:           time.Minute,
 		ShortSession:   time.Minute,
+		LongestPause:   10 * time.Minute,
 	}
 }
 
@@ -70,8 +72,10 @@ type Recorder interface {
 	// keys.
 	Received(server string) (count func())
 	Invalidated(server string) (count func())
-	// Subscribed is called when a subscription begins or ends, and with false before the first attempt.
+	// Subscribed is called when a subscription begins or ends, and with false before the first attempt. Unsubscribed is
+	// called when no notifications are wanted any longer.
 	Subscribed(server string, database int, subscribed bool)
+	Unsubscribed(server string, database int)
 	// Tracked is called when the tracking of keys begins or ends, and with false before the first attempt. Untracked is
 	// called when no keys are to be tracked any longer.
 	Tracked(server string, database int, tracked bool)
@@ -191,6 +195,9 @@ func (n *Node) countClass(of Interest, more int) {
 	switch {
 	case n.classes[of.Class] == 0:
 		delete(n.classes, of.Class)
+		if len(n.classes) == 0 {
+			n.options.Recorder.Unsubscribed(n.options.Name, n.options.Database)
+		}
 	case n.classes[of.Class] == 1 && more > 0:
 		n.inspect.Set()
 	}

@@ -51,6 +51,7 @@ type harness struct {
 
 func (h *harness) Received(string) func()    { return func() { /* not recorded */ } }
 func (h *harness) Invalidated(string) func() { return func() { /* not recorded */ } }
+func (h *harness) Unsubscribed(string, int)  { /* not recorded */ }
 func (h *harness) Untracked(string, int)     { /* not recorded */ }
 
 func (h *harness) Subscribed(_ string, _ int, subscribed bool) {

@@ -18,8 +18,8 @@ const (
 	// quietReplies is how many equal lengths in a row are taken for growth. A server whose table of tracked keys is full
 	// sends invalidations although nothing has changed.
 	quietReplies = 3
-	// firstTrackPause is how long keys are not tracked after a short session. It doubles after each further one.
-	firstTrackPause, longestTrackPause = 250 * time.Millisecond, 10 * time.Minute
+	// firstPause is how long keys are not tracked after a short session. It doubles after each further one.
+	firstPause = 250 * time.Millisecond
 	// unknownLength is that of a key of another type than expected. Redis tracks such a key as well.
 	unknownLength = -1
 )
@@ -228,7 +228,7 @@ func (n *Node) invalidate(names any) error {
 		n.proven = true
 		n.markAll(coalesce.Changed)
 	}
-	return n.stray(strays)
+	return n.stray(nil, strays)
 }
 
 // track records the reply to CLIENT TRACKING ON. All keys are to be read on this connection.
@@ -257,7 +257,7 @@ func (n *Node) endTracking() (tracked bool) {
 		n.proven = false
 		n.markAll(coalesce.Changed)
 	}
-	n.trackPause = min(max(2*n.trackPause, firstTrackPause), longestTrackPause)
+	n.trackPause = min(max(2*n.trackPause, firstPause), n.options.Timing.LongestPause)
 	if time.Since(n.trackedAt) >= n.options.Timing.ShortSession {
 		n.trackPause = 0
 	}

@@ -186,7 +186,7 @@ func (s *session) pushed(push []any) error {
 	case kind == "pong":
 		return s.answered(kind, nil)
 	default:
-		return s.node.stray(1)
+		return s.node.stray(nil, 1)
 	}
 }
 
@@ -297,9 +297,12 @@ func (s *session) length(name string, reply any, rejection *failure.Error) error
 // trackingAnswered handles the reply to CLIENT TRACKING ON.
 func (s *session) trackingAnswered(rejection *failure.Error) {
 	if rejection != nil {
-		s.tracking = notTracking
-		s.node.trackAt = time.Now().Add(s.node.options.Timing.ForbiddenRetry)
-		s.tell("Redis does not track keys", rejection)
+		after := s.node.options.Timing.RefusedRetry // A script may block the server, for example.
+		if failure.IsRefusal(rejection) {
+			after = s.node.options.Timing.ForbiddenRetry
+			s.tell("Redis does not track keys", rejection)
+		}
+		s.tracking, s.node.trackAt = notTracking, time.Now().Add(after)
 		return
 	}
 	s.tracking = tracking

@@ -54,8 +54,7 @@ func newSubscriptions() subscriptions {
 func (n *Node) settleSubscription(k *key) {
 	delete(n.toSubscribe, k.name)
 	delete(n.toUnsubscribe, k.name)
-	needed := k.wanted(notified) && k.sub.crowding != crowded
-	switch {
+	switch needed := k.needed(); {
 	case needed && k.sub.status == absent:
 		n.toSubscribe[k.name] = k
 		n.changed.Set()
@@ -64,6 +63,9 @@ func (n *Node) settleSubscription(k *key) {
 		n.changed.Set()
 	}
 }
+
+// needed reports whether the channel of a key should be subscribed to.
+func (k *key) needed() bool { return k.sub.crowding != crowded && k.wanted(notified) }
 
 // take returns the names of up to maxBatch of these keys, whose commands will be sent now.
 func take(from map[string]*key, next status) (names []string) {
@@ -156,8 +158,11 @@ func (n *Node) event(channel, event string) error {
 	n.received()
 	name, ours := strings.CutPrefix(channel, n.prefix)
 	k := n.keys[name]
-	if !ours || k == nil || !k.sub.here() {
-		return n.stray(1)
+	switch {
+	case !ours || k == nil:
+		return n.stray(nil, 1)
+	case !k.sub.here() || !k.needed():
+		return n.stray(k, 1)
 	}
 	now, means := time.Now(), meaningOf(event)
 	switch means.cause {

@@ -8,8 +8,6 @@
 package verify
 
 import (
-	"iter"
-	"slices"
 	"time"
 )
 
@@ -90,10 +88,10 @@ type Key struct {
 	Audit        *Audit
 }
 
-// Judge returns the verdict on keys of a server. It is that of the first key whose growth is not announced. wanted are
+// Judge returns the verdict on keys of a server. It is that of the first key whose growth is not announced. wanted returns
 // the classes of all watched keys of the server: the flags for one class must not be lost when those for another are
 // set. until is when the verdict may change although nothing else happens, and zero if it does not.
-func Judge(server *Evidence, keys []Key, wanted iter.Seq[Class], now time.Time) (verdict Verdict, until time.Time) {
+func Judge(server *Evidence, keys []Key, wanted func() []Class, now time.Time) (verdict Verdict, until time.Time) {
 	for _, key := range keys {
 		setting, heard := server.of(key.Class)
 		reason, holds := key.judge(setting, heard, server.SilentUntil(key.Class, now), now)
@@ -143,10 +141,10 @@ func Earlier(a, b time.Time) time.Time {
 }
 
 // notConfigured returns the verdict on keys while the setting lacks flags for one of them.
-func notConfigured(setting Setting, wanted iter.Seq[Class]) Verdict {
+func notConfigured(setting Setting, wanted func() []Class) Verdict {
 	if setting.Extended && !setting.Refused {
 		return Verdict{Reason: Undecided} // The operator is adding them.
 	}
-	flags := setting.Flags.WithRecommended(slices.Collect(wanted)...).Known()
+	flags := setting.Flags.WithRecommended(wanted()...).Known()
 	return Verdict{Reason: ReasonNotConfigured, Flags: string(flags), ConfigureRefused: setting.Refused}
 }

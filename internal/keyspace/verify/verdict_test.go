@@ -4,7 +4,6 @@
 package verify
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -93,7 +92,7 @@ func TestJudge(t *testing.T) {
 			if audit == nil {
 				audit = &Audit{}
 			}
-			verdict, until := Judge(server, []Key{{ClassList, c.key, audit}}, slices.Values([]Class{ClassList}), now)
+			verdict, until := Judge(server, []Key{{ClassList, c.key, audit}}, func() []Class { return []Class{ClassList} }, now)
 			NewWithT(t).Expect(verdict).To(Equal(c.want))
 			NewWithT(t).Expect(until).To(Equal(c.until))
 		})
@@ -120,7 +119,7 @@ func TestTheFirstKeyThatIsNotAnnouncedCounts(t *testing.T) {
 		"the first is forbidden":  {[]Key{forbidden, stream}, Verdict{Reason: ReasonPermissionDenied}},
 		"the second is forbidden": {[]Key{stream, forbidden}, Verdict{Reason: ReasonNotConfigured, Flags: "Klghtx"}},
 	} {
-		verdict, until := Judge(server, c.keys, slices.Values([]Class{ClassList, ClassStream, ClassHash}), now)
+		verdict, until := Judge(server, c.keys, func() []Class { return []Class{ClassList, ClassStream, ClassHash} }, now)
 		g.Expect(verdict).To(Equal(c.want), name)
 		g.Expect(until).To(BeZero(), name)
 	}

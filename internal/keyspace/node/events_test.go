@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package keyspace
+package node
 
 import (
 	"maps"
@@ -146,10 +146,11 @@ func TestMeaningOfWhatTheServerPublishes(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{Events: "KA"})
-	sub := server.Client().Subscribe(t.Context(), channelPrefix+"q", "done")
+	sub := server.Client().Subscribe(t.Context(), channelOf("q"), "done")
 	defer func() { g.Expect(sub.Close()).To(Succeed()) }()
 	messages := sub.Channel()
-	g.Eventually(func() []string { return subscriptions(t, server) }).WithTimeout(timeout).Should(HaveLen(2))
+	g.Eventually(func() ([]string, error) { return server.Client().PubSubChannels(t.Context(), "*").Result() }).
+		WithTimeout(timeout).Should(HaveLen(2))
 
 	known := map[string]bool{}
 	for its, commands := range published {
@@ -173,6 +174,12 @@ func TestMeaningOfWhatTheServerPublishes(t *testing.T) {
 		}
 	}
 	g.Expect(slices.Collect(maps.Keys(meanings))).To(ConsistOf(slices.Collect(maps.Keys(known))), "every known event was published")
+}
+
+// do runs a command on the server.
+func do(t *testing.T, server *redistest.Server, args ...any) {
+	t.Helper()
+	NewWithT(t).Expect(server.Client().Do(t.Context(), args...).Err()).To(Succeed())
 }
 
 // run runs a command line, if it is not empty.

@@ -1,11 +1,10 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package keyspace
+package node
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,20 +35,20 @@ type inspected struct {
 	changed coalesce.Signal
 }
 
-// start runs an inspector of the server at addr until the test ends, for keys of these classes. A session has begun.
-func start(t *testing.T, addr string, configure bool, classes ...verify.Class) *inspected {
+// inspect runs an inspector of the server at addr until the test ends, for keys of these classes. A session has begun.
+func inspect(t *testing.T, addr string, configure bool, classes ...verify.Class) *inspected {
 	t.Helper()
-	return startOn(t, auth.Endpoint{Address: addr}, connection.Options{}, configure, classes...)
+	return inspectOn(t, auth.Endpoint{Address: addr}, connection.Options{}, configure, classes...)
 }
 
-// startPiped is start with a scripted server, in a synctest bubble.
-func startPiped(t *testing.T, script redistest.Script, configure bool, classes ...verify.Class) *inspected {
+// inspectPiped is inspect with a scripted server, in a synctest bubble.
+func inspectPiped(t *testing.T, script redistest.Script, configure bool, classes ...verify.Class) *inspected {
 	t.Helper()
 	dial := redistest.NewPiped(script).Dial
-	return startOn(t, auth.Endpoint{Address: "redis:6379"}, connection.Options{Dial: dial}, configure, classes...)
+	return inspectOn(t, auth.Endpoint{Address: "redis:6379"}, connection.Options{Dial: dial}, configure, classes...)
 }
 
-func startOn(
+func inspectOn(
 	t *testing.T, endpoint auth.Endpoint, options connection.Options, configure bool, classes ...verify.Class,
 ) *inspected {
 	t.Helper()
@@ -72,7 +71,7 @@ func startOn(
 func verdict(inspector *inspected) verify.Verdict {
 	subscribed := verify.Subscription{Present: true, Since: time.Now().Add(-time.Hour)}
 	key := verify.Key{Class: verify.ClassList, Subscription: subscribed, Audit: &verify.Audit{}}
-	verdict, _ := verify.Judge(inspector.evidence, []verify.Key{key}, slices.Values(inspector.classes()), time.Now())
+	verdict, _ := verify.Judge(inspector.evidence, []verify.Key{key}, inspector.classes, time.Now())
 	return verdict
 }
 
@@ -107,7 +106,7 @@ func TestOddAnswersToTheQuestion(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
 				var asked atomic.Int32
-				inspector := startPiped(t, func(args []string) string {
+				inspector := inspectPiped(t, func(args []string) string {
 					if args[0] == "config" {
 						asked.Add(1)
 						return c.answer
@@ -128,7 +127,7 @@ func TestNewsIsTold(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	inspector := start(t, server.Addr(), false, verify.ClassList)
+	inspector := inspect(t, server.Addr(), false, verify.ClassList)
 	g.Eventually(inspector.changed).WithTimeout(timeout).Should(Receive())
 	g.Expect(verdict(inspector).Reason).To(Equal(verify.ReasonSubscribed))
 	g.Expect(server.Client().ConfigSet(t.Context(), verify.Parameter, "").Err()).To(Succeed())
@@ -140,7 +139,7 @@ func TestNewsIsTold(t *testing.T) {
 func TestASettingThatWasNotTakenIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		inspector := startPiped(t, func(args []string) string {
+		inspector := inspectPiped(t, func(args []string) string {
 			switch {
 			case args[0] != "config":
 				return redistest.Usual
@@ -159,7 +158,7 @@ func TestFlagsAreAddedForTheClassesThatAreWatched(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{Events: "xl"})
-	start(t, server.Addr(), true, verify.ClassStream, verify.ClassHash)
+	inspect(t, server.Addr(), true, verify.ClassStream, verify.ClassHash)
 	g.Eventually(func() (verify.Flags, error) {
 		answer, err := server.Client().ConfigGet(t.Context(), verify.Parameter).Result()
 		return verify.Flags(answer[verify.Parameter]).Known(), err

@@ -33,7 +33,7 @@ func gatherAll(g Gomega) []*dto.MetricFamily {
 	all.Finished(emails, true)
 	all.Parked("mail", 1)
 	all.Received("redis")()
-	all.Subscribed("redis", true)
+	all.Subscribed("redis", 0, true)
 	all.Tracked("redis", 0, true)
 	all.Invalidated("redis")()
 	all.Ended("redis", "EOF")

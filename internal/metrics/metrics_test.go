@@ -178,13 +178,13 @@ func TestSeriesOfServers(t *testing.T) {
 	g := NewWithT(t)
 	registry := prometheus.NewPedanticRegistry()
 	metrics := New(registry)
-	metrics.Subscribed("redis:6379", false)
+	metrics.Subscribed("redis:6379", 0, false)
 	received := metrics.Received("redis:6379")
 	received()
 	received()
 	metrics.Ended("redis:6379", "AuthFailed")
 	metrics.Ended("redis:6379", "Unreachable")
-	metrics.Subscribed("other:6379", true)
+	metrics.Subscribed("other:6379", 0, true)
 	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
 		"watcher_up redis:6379": 0, "watcher_up other:6379": 1, "notifications_received_total redis:6379": 2,
 		"redis_reconnects_total redis:6379 AuthFailed": 1, "redis_reconnects_total redis:6379 Unreachable": 1,

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/keyspace/tracking"
+	"miracle.dev/scaledjob-operator/internal/keyspace/node"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -39,8 +39,8 @@ var tracked = source{
 
 // restless are intervals without a rest after sessions that were killed: nothing but the next session tells of what was
 // pushed meanwhile.
-func restless() tracking.Timing {
-	timing := tracking.DefaultTiming()
+func restless() node.Timing {
+	timing := node.DefaultTiming()
 	timing.ShortSession = time.Nanosecond
 	return timing
 }

@@ -56,7 +56,7 @@ func startWith(t *testing.T, namespace string, through func(*enqueue.Wakes) deli
 	directory := topology.New(pool, logr.Discard())
 	collectors := metrics.New(prometheus.NewRegistry())
 	watcher := keyspace.New(keyspace.Options{
-		Pool: pool, Directory: directory, Deliver: through(wakes), Tracking: restless(), Recorder: collectors,
+		Pool: pool, Directory: directory, Deliver: through(wakes), Timing: restless(), Recorder: collectors,
 	})
 	reconciler := &controller.Reconciler{
 		Cache:    cached,

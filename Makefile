@@ -36,6 +36,10 @@ picture: ## Regenerate docs/images/demo.svg from a real run of the demo. Needs t
 	@screen=$$(mktemp); trap 'rm -f "$$screen"' EXIT; hack/picture/capture.sh > "$$screen"; \
 	go run ./hack/picture < "$$screen" > docs/images/demo.svg
 
+.PHONY: dashboard-pictures
+dashboard-pictures: parts ## Draw docs/metrics/*.svg from a real run, which takes six minutes.
+	@go run ./hack/dashboardpictures docs/metrics
+
 ##@ Work on it
 
 .PHONY: build
@@ -84,8 +88,8 @@ bench-guard: parts ## Measure again, and fail if the operator is slower than in 
 	@go run ./test/bench/guard $(if $(MEASURE),-measure=$(MEASURE))
 
 .PHONY: soak
-soak: parts ## Inject random storms and faults for MINUTES=10. | SEED=n repeats the order of the faults, SUITES=no skips the long tests.
-	@go run ./test/soak -minutes=$(or $(MINUTES),10) $(if $(SEED),-seed=$(SEED)) $(if $(filter no,$(SUITES)),-suites=false)
+soak: parts ## Inject random storms and faults for MINUTES=10. | SEED=n repeats the order of the faults, SUITES=no skips the long tests. | ALERTS=yes injects no faults, and fails if an alert fires.
+	@go run ./test/soak -minutes=$(or $(MINUTES),10) $(if $(SEED),-seed=$(SEED)) $(if $(filter no,$(SUITES)),-suites=false) $(if $(ALERTS),-alerts)
 
 .PHONY: generate
 generate: ## Regenerate deep copies, CRD, RBAC, PrometheusRule and dashboards, their copies in the chart, and the tables of metrics.

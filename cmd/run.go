@@ -148,6 +148,7 @@ func newCollectors(options options, leads func() bool) *metrics.Metrics {
 		collectors.WithoutQueues()
 	}
 	collectors.Process(ctrlmetrics.Registry, version, leads)
+	ctrlmetrics.Registry = collectors.With(ctrlmetrics.Registry)
 	return collectors
 }
 

@@ -5,6 +5,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 
 	batchv1 "k8s.io/api/batch/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -29,7 +30,7 @@ func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observat
 	if known != nil && known.ObservedGeneration != t.sj.Generation {
 		known = nil
 	}
-	answered := r.dryRun(ctx, t, seen)
+	answered := r.dryRun(ctx, t, seen, known)
 	again := t.mem.doubts(answered, created) && int(plan.desired) > len(seen.jobs.Active)
 	if again {
 		t.mem.refusals.MadeRoom()
@@ -38,11 +39,12 @@ func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observat
 	return checked{report.Tried(created.jobs, created.refused, answered, known), again}
 }
 
-// dryRun sends the dry run if it is due, and returns the condition for the answer; nil if none was sent.
-func (r *Reconciler) dryRun(ctx context.Context, t *target, seen observation) *report.Condition {
-	dryRunner := jobcontrol.DryRunner{Client: r.Client, TemplateHash: seen.templateHash}
+// dryRun sends the dry run if it is due, and returns the condition for the answer; nil if none was sent, or if there is no
+// answer and known is the condition in the status.
+func (r *Reconciler) dryRun(ctx context.Context, t *target, seen observation, known *metav1.Condition) *report.Condition {
+	dryRunner := jobcontrol.DryRunner{Client: r.Client, Patient: &r.patient, TemplateHash: seen.templateHash}
 	asked, warnings, answer := dryRunner.DryRun(ctx, t.sj, t.withTemplate, &t.mem.template, seen.before.Conditions)
-	if !asked {
+	if !asked || known != nil && errors.Is(answer, context.DeadlineExceeded) { // What was answered before says more.
 		return nil
 	}
 	return report.Checked(answer, warnings)

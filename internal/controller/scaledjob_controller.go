@@ -25,6 +25,7 @@ package controller
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -126,6 +127,8 @@ type Reconciler struct {
 	memories memories
 	// limiter bounds the creates and deletes of Jobs of each namespace that are under way.
 	limiter jobcontrol.Limiter
+	// patient has the namespaces in which a dry run may take long.
+	patient sync.Map
 	// denied limits how often it is logged that statuses may not be written.
 	denied rate.Sometimes
 }

@@ -74,7 +74,7 @@ type world struct {
 	queues  *fakeQueues
 	watcher *fakeWatcher
 	events  *eventLog
-	metrics *prometheus.Registry
+	metrics prometheus.Gatherer
 	store   toolscache.Store
 
 	// onCreate is called for each create of a Job, except dry runs, and may send it.
@@ -113,7 +113,6 @@ func newWorld(tb testing.TB, objects ...client.Object) *world {
 		queues:    &fakeQueues{},
 		watcher:   &fakeWatcher{state: keyspace.State{Verdict: verify.Verdict{Reason: verify.ReasonSubscribed}}},
 		events:    &eventLog{},
-		metrics:   prometheus.NewPedanticRegistry(),
 		onCreate:  func(_ context.Context, _ *batchv1.Job, send func() error) error { return send() },
 		onDryRun:  func() error { return nil },
 		onList:    func() error { return nil },
@@ -141,6 +140,9 @@ func newWorld(tb testing.TB, objects ...client.Object) *world {
 		Create: w.create, Get: w.getCached, Delete: w.remove, SubResourceApply: w.applyStatus,
 	})
 	live := interceptor.NewClient(w.api, interceptor.Funcs{Get: w.getLive, List: w.listLive})
+	registry := prometheus.NewPedanticRegistry()
+	collectors := metrics.New(registry)
+	w.metrics = collectors.With(registry)
 	w.r = &Reconciler{
 		Cache:    worldCache{w, tb.Context()},
 		Client:   cached,
@@ -150,7 +152,7 @@ func newWorld(tb testing.TB, objects ...client.Object) *world {
 		Watcher:  w.watcher,
 		Gate:     jobcontrol.NewGate(cached, live, stores, nil),
 		Recorder: w.events,
-		Metrics:  metrics.New(w.metrics),
+		Metrics:  collectors,
 		Statuses: &report.StatusWriter{Client: cached},
 		Wakes:    enqueue.NewWakes(),
 		Leads:    func() bool { return true },

@@ -5,6 +5,7 @@ package jobcontrol
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -16,13 +17,20 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// dryRunTimeout is the timeout of a dry run. Admission webhooks may take up to 30 s.
-const dryRunTimeout = 32 * time.Second
+const (
+	// dryRunTimeout is the timeout of a dry run.
+	dryRunTimeout = 5 * time.Second
+	// patientDryRunTimeout is that of one dry run of each namespace at a time. Admission webhooks may take up to 30 s, and
+	// only the answer of the API server after that names the webhook.
+	patientDryRunTimeout = 32 * time.Second
+)
 
 // DryRunner sends dry runs to find out whether the API server accepts Jobs of a template.
 type DryRunner struct {
 	// Client writes to the API server.
 	Client client.Writer
+	// Patient has the namespaces in which a dry run is under way that may take longer.
+	Patient *sync.Map
 	// TemplateHash is the hash of the template.
 	TemplateHash string
 }
@@ -50,11 +58,21 @@ func (d DryRunner) DryRun(
 		return true, nil, err
 	}
 	ctx, collected := admission.WithWarnings(ctx)
-	ctx, cancel := context.WithTimeout(ctx, dryRunTimeout)
+	timeout, end := d.timeout(sj.Namespace)
+	defer end()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	job := jobs.Build(owner, d.TemplateHash, jobs.DryRunOrdinal, 0)
 	err = d.Client.Create(ctx, job, client.DryRunAll)
 	return true, collected.Texts(), err
+}
+
+// timeout returns the timeout of the next dry run in a namespace. The caller must call end after the dry run.
+func (d DryRunner) timeout(namespace string) (timeout time.Duration, end func()) {
+	if _, taken := d.Patient.LoadOrStore(namespace, true); taken {
+		return dryRunTimeout, func() { /* The patient one is another. */ }
+	}
+	return patientDryRunTimeout, func() { d.Patient.Delete(namespace) }
 }
 
 func (r *DryRun) due(sj *scaledjobv1.ScaledJob, known []metav1.Condition, now time.Time) bool {

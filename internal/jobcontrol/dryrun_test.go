@@ -6,7 +6,9 @@ package jobcontrol
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -83,7 +85,7 @@ func TestDryRunCreatesNothing(t *testing.T) {
 	server := &dryRunServer{}
 	var run DryRun
 
-	asked, _, err := DryRunner{server, "hash"}.DryRun(t.Context(), scaledJob(), withTemplate, &run, nil)
+	asked, _, err := DryRunner{server, &sync.Map{}, "hash"}.DryRun(t.Context(), scaledJob(), withTemplate, &run, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(asked).To(BeTrue())
 
@@ -93,4 +95,33 @@ func TestDryRunCreatesNothing(t *testing.T) {
 	dryRun.Name, dryRun.Annotations[scaledjobv1.AnnotationOrdinal] = first.Name, "1"
 	g.Expect(dryRun).To(Equal(first), "they differ in nothing else")
 	g.Expect(run.sent).NotTo(BeZero())
+}
+
+// silentServer is an API server that does not answer.
+type silentServer struct{ client.Writer }
+
+func (silentServer) Create(ctx context.Context, _ client.Object, _ ...client.CreateOption) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// While a webhook hangs, only one reconcile of the namespace waits for it.
+func TestOneDryRunOfANamespaceAtATimeMayTakeLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var patient sync.Map
+		begun, took := time.Now(), make(chan time.Duration, 3)
+		for _, namespace := range []string{"mail", "mail", "shop"} {
+			sj := scaledJob()
+			sj.Namespace = namespace
+			go func() {
+				_, _, _ = DryRunner{silentServer{}, &patient, "hash"}.DryRun(t.Context(), sj, withTemplate, &DryRun{}, nil)
+				took <- time.Since(begun)
+			}()
+		}
+		g.Expect([]time.Duration{<-took, <-took, <-took}).To(Equal([]time.Duration{dryRunTimeout, patientDryRunTimeout, patientDryRunTimeout}))
+		_, _, _ = DryRunner{silentServer{}, &patient, "hash"}.DryRun(t.Context(), scaledJob(), withTemplate, &DryRun{}, nil)
+		g.Expect(time.Since(begun)).To(Equal(2*patientDryRunTimeout), "the next one may, too")
+	})
 }

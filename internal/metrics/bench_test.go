@@ -5,11 +5,14 @@ package metrics
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -40,20 +43,42 @@ func BenchmarkObserve(b *testing.B) {
 	runtime.KeepAlive(metrics)
 }
 
-// BenchmarkScrape measures a scrape of 10,000 ScaledJobs.
+// BenchmarkScrape measures a scrape of 10,000 ScaledJobs, each of which has had a Job, as Prometheus asks for it.
 func BenchmarkScrape(b *testing.B) {
 	registry := prometheus.NewRegistry()
 	metrics := New(registry)
+	served := promhttp.HandlerFor(metrics.With(registry), promhttp.HandlerOpts{})
+	conditions := []Condition{
+		{"QueueConnected", "True", "Connected"},
+		{"TemplateValid", "True", "Accepted"},
+		{"Ready", "True", "Reconciled"},
+		{"NotificationsActive", "True", "Subscribed"},
+		{"ScalingLimited", "False", "NotLimited"},
+	}
 	for i := range 10_000 {
 		name := fmt.Sprint("queue-", i)
 		key := types.NamespacedName{Namespace: "mail", Name: name}
-		metrics.Observe(key, Sample{Queue: name, Queues: []QueueSample{{Key: name, Depth: 1}}, Read: true})
+		metrics.Observe(key, Sample{
+			Queue: name, Queues: []QueueSample{{Key: name, Depth: 1}}, Read: true, Desired: new(int32(1)), LastEvent: time.Now(),
+			Mode: "Events", Conditions: conditions,
+		})
+		metrics.Created(key, name, time.Millisecond)
 	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := registry.Gather(); err != nil {
-			b.Fatal(err)
-		}
+	for name, accept := range map[string]string{
+		"text":     "text/plain;version=0.0.4",
+		"protobuf": "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited",
+	} {
+		b.Run(name, func(b *testing.B) {
+			request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+			request.Header.Set("Accept", accept)
+			request.Header.Set("Accept-Encoding", "gzip")
+			b.ReportAllocs()
+			for b.Loop() {
+				answer := httptest.NewRecorder()
+				served.ServeHTTP(answer, request)
+				b.ReportMetric(float64(answer.Body.Len()), "B/scrape")
+			}
+		})
 	}
 }
 

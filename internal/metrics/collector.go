@@ -5,6 +5,7 @@ package metrics
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -14,10 +15,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// family is a metric of ScaledJobs with one value each. value reports whether a ScaledJob has it.
+// family is a metric of ScaledJobs.
 type family struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
+	name, help string
+	kind       dto.MetricType
+}
+
+// single is a family with one value each. value reports whether a ScaledJob has it.
+type single struct {
+	*family
+
 	value func(s *series) (value float64, known bool)
 }
 
@@ -28,28 +35,26 @@ const (
 )
 
 var (
-	scaledJobLabels = []string{"namespace", "scaledjob", "queue"}
-
-	depthDesc = describe("scaledjob_queue_depth", "Outstanding messages when the queue was last read.")
-	sinceDesc = describe("scaledjob_queue_nonempty_since_timestamp_seconds",
+	depths = gaugeOf("scaledjob_queue_depth", "Outstanding messages when the queue was last read.")
+	sinces = gaugeOf("scaledjob_queue_nonempty_since_timestamp_seconds",
 		"Since when the operator has found messages in the queue each time it read it. No message has waited for longer, unless it "+
 			"was there before the operator first read the queue. Absent while the queue is empty.")
-	oldestDesc = describe("scaledjob_queue_oldest_message_timestamp_seconds",
+	oldests = gaugeOf("scaledjob_queue_oldest_message_timestamp_seconds",
 		"Since when the oldest message is outstanding, for streams, and for sorted sets with the window Due since it became due. The "+
 			"operator asks for it every 10 seconds at most. Absent for other queues, and while there is none.")
-	modeDesc = describe("scaledjob_mode",
-		"How the operator learns of new messages: 1 for the current mode, 0 for the others.", "mode")
-	conditionDesc = describe("scaledjob_condition", "One series for each condition in the status, always 1.", "reason", "status", "type")
-	refusedDesc   = describe("scaledjob_creates_refused_total", "Creates of Jobs that the API server refused, by who refused them: quota, admission webhook, admission policy, permissions, "+
-		"change (a policy changed the Job so that the operator can't count it), or API server.", "by")
+	modes = gaugeOf("scaledjob_mode",
+		"How the operator learns of new messages: 1 for the current mode, 0 for the others.")
+	conditions = gaugeOf("scaledjob_condition", "One series for each condition in the status, always 1.")
+	refusals   = counterOf("scaledjob_creates_refused_total", "Creates of Jobs that the API server refused, by who refused them: quota, admission webhook, admission policy, permissions, "+
+		"change (a policy changed the Job so that the operator can't count it), or API server.")
+	finished  = counterOf("scaledjob_jobs_finished_total", "Jobs that have finished, by outcome: succeeded or failed.")
+	histogram = &family{
+		"scaledjob_event_to_create_seconds",
+		"Time from the first unprocessed notification, or from the first read that showed growth of a tracked key, until a Job was " +
+			"created. It has classic and native buckets.", dto.MetricType_HISTOGRAM,
+	}
 
-	finished = prometheus.NewDesc("scaledjob_jobs_finished_total", "Jobs that have finished, by outcome: succeeded or failed.",
-		append([]string{"outcome"}, scaledJobLabels...), nil)
-	reactionDesc = describe("scaledjob_event_to_create_seconds",
-		"Time from the first unprocessed notification, or from the first read that showed growth of a tracked key, until a Job was "+
-			"created. It has classic and native buckets.")
-
-	families = []family{
+	singles = []single{
 		counted("scaledjob_active_jobs", "Jobs that have not finished.",
 			func(s *series) float64 { return float64(s.active) }),
 		counted("scaledjob_pending_jobs", "Active Jobs without a ready Pod.",
@@ -58,7 +63,7 @@ var (
 			func(s *series) float64 { return float64(s.suspended) }),
 		counted("scaledjob_max_replicas", "spec.maxReplicas, or its default.",
 			func(s *series) float64 { return float64(s.maximum) }),
-		{describe("scaledjob_suspend", "1 while spec.suspend is true."), prometheus.GaugeValue, func(s *series) (float64, bool) {
+		{gaugeOf("scaledjob_suspend", "1 while spec.suspend is true."), func(s *series) (float64, bool) {
 			return indicator(s.suspend), s.observed || len(s.conditions) > 0
 		}},
 		at("scaledjob_certificate_expiry_timestamp_seconds",
@@ -68,7 +73,7 @@ var (
 			func(s *series) float64 { return indicator(s.pausing) }),
 		counted("scaledjob_notifications_active", "1 in mode Events, 0 in the modes Tracking and Polling.",
 			func(s *series) float64 { return indicator(s.events) }),
-		{describe("scaledjob_desired_jobs", "Jobs that should be active; while suspended, Jobs that would be active."), prometheus.GaugeValue, desired},
+		{gaugeOf("scaledjob_desired_jobs", "Jobs that should be active; while suspended, Jobs that would be active."), desired},
 		at("scaledjob_last_read_timestamp_seconds", "When the depth was last read.",
 			func(s *series) time.Time { return s.lastRead }),
 		at("scaledjob_last_event_timestamp_seconds", "When the last notification of growth arrived.",
@@ -84,25 +89,23 @@ var (
 	}
 )
 
-func describe(name, help string, more ...string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, append(more, scaledJobLabels...), nil)
-}
+func gaugeOf(name, help string) *family { return &family{name, help, dto.MetricType_GAUGE} }
+
+func counterOf(name, help string) *family { return &family{name, help, dto.MetricType_COUNTER} }
 
 // counted is a gauge that is known once the Jobs were counted.
-func counted(name, help string, value func(*series) float64) family {
-	return family{describe(name, help), prometheus.GaugeValue, func(s *series) (float64, bool) { return value(s), s.observed }}
+func counted(name, help string, value func(*series) float64) single {
+	return single{gaugeOf(name, help), func(s *series) (float64, bool) { return value(s), s.observed }}
 }
 
 // total is a counter.
-func total(name, help string, value func(*series) uint64) family {
-	return family{describe(name, help), prometheus.CounterValue, func(s *series) (float64, bool) { return float64(value(s)), true }}
+func total(name, help string, value func(*series) uint64) single {
+	return single{counterOf(name, help), func(s *series) (float64, bool) { return float64(value(s)), true }}
 }
 
 // at is a gauge for a time that is known once it is not zero.
-func at(name, help string, value func(*series) time.Time) family {
-	return family{describe(name, help), prometheus.GaugeValue, func(s *series) (float64, bool) {
-		return seconds(value(s)), !value(s).IsZero()
-	}}
+func at(name, help string, value func(*series) time.Time) single {
+	return single{gaugeOf(name, help), func(s *series) (float64, bool) { return seconds(value(s)), !value(s).IsZero() }}
 }
 
 // seconds returns a time in seconds since 1970.
@@ -115,29 +118,47 @@ func desired(s *series) (value float64, known bool) {
 	return float64(*s.desired), true
 }
 
-// scaledJobs collects the metrics of the ScaledJobs.
-type scaledJobs struct{ of *Metrics }
-
-// Describe implements [prometheus.Collector].
-func (scaledJobs) Describe(all chan<- *prometheus.Desc) {
-	for _, each := range families {
-		all <- each.desc
-	}
-	all <- modeDesc
-	all <- conditionDesc
-	all <- refusedDesc
-	all <- depthDesc
-	all <- sinceDesc
-	all <- oldestDesc
-	all <- finished
-	all <- reactionDesc
+// Registry is a registry of controller-runtime.
+type Registry interface {
+	prometheus.Registerer
+	prometheus.Gatherer
 }
 
-// Collect implements [prometheus.Collector]. It works on a copy, so that reconciles do not wait for who scrapes.
-func (c scaledJobs) Collect(all chan<- prometheus.Metric) {
-	for key, s := range c.of.copied() {
-		s.collect(all, key)
+// With returns the registry with the metrics of the ScaledJobs. They are not registered: a registry copies, hashes and sorts
+// each of the hundreds of thousands of series at each scrape.
+func (m *Metrics) With(registry Registry) Registry { return withScaledJobs{registry, m} }
+
+type withScaledJobs struct {
+	Registry
+
+	metrics *Metrics
+}
+
+// Gather implements [prometheus.Gatherer].
+func (w withScaledJobs) Gather() ([]*dto.MetricFamily, error) {
+	all, err := w.Registry.Gather()
+	scaledJobs, err2 := w.metrics.gather()
+	all = append(all, scaledJobs...)
+	slices.SortFunc(all, func(a, b *dto.MetricFamily) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return all, errors.Join(err, err2)
+}
+
+// gather returns the metrics of the ScaledJobs, of each family in the order of their names. It works on a copy, so that
+// reconciles do not wait for who scrapes.
+func (m *Metrics) gather() ([]*dto.MetricFamily, error) {
+	all := m.copied()
+	made := &gathering{families: map[*family]*dto.MetricFamily{}, own: map[[2]string]*dto.LabelPair{}, atATime: len(all)}
+	for _, key := range slices.SortedFunc(maps.Keys(all), byName) {
+		s := all[key]
+		if err := s.collect(made, key); err != nil {
+			return nil, err
+		}
 	}
+	return slices.Collect(maps.Values(made.families)), nil
+}
+
+func byName(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // copied returns a copy of all series.
@@ -157,88 +178,75 @@ func (m *Metrics) copied() map[types.NamespacedName]series {
 	return all
 }
 
-// collect sends the metrics of the ScaledJob.
-func (s *series) collect(all chan<- prometheus.Metric, key types.NamespacedName) {
-	labels := pairs("namespace", key.Namespace, "queue", s.queue, "scaledjob", key.Name)
-	for _, each := range families {
+// collect adds the metrics of the ScaledJob.
+func (s *series) collect(to *gathering, key types.NamespacedName) error {
+	labels := labelsOf(key, s.queue)
+	for _, each := range singles {
 		if value, known := each.value(s); known {
-			all <- metric{each.desc, each.kind, labels, value}
+			to.add(each.family, value, labels)
 		}
 	}
 	for _, each := range s.queues {
 		of := labels
 		if each.label != s.queue {
-			of = pairs("namespace", key.Namespace, "queue", each.label, "scaledjob", key.Name)
+			of = labelsOf(key, each.label)
 		}
-		all <- metric{depthDesc, prometheus.GaugeValue, of, float64(each.Depth)}
+		to.add(depths, float64(each.Depth), of)
 		if !each.NonEmptySince.IsZero() {
-			all <- metric{sinceDesc, prometheus.GaugeValue, of, seconds(each.NonEmptySince)}
+			to.add(sinces, seconds(each.NonEmptySince), of)
 		}
 		if !each.Oldest.IsZero() {
-			all <- metric{oldestDesc, prometheus.GaugeValue, of, seconds(each.Oldest)}
+			to.add(oldests, seconds(each.Oldest), of)
 		}
 	}
-	for outcome, count := range map[string]uint64{outcomeSucceeded: s.succeeded, outcomeFailed: s.failed} {
-		if count > 0 {
-			of := pairs("namespace", key.Namespace, "outcome", outcome, "queue", s.queue, "scaledjob", key.Name)
-			all <- metric{finished, prometheus.CounterValue, of, float64(count)}
-		}
+	s.collectStates(to, labels)
+	if s.reactions == nil {
+		return nil
 	}
-	s.collectStates(all, key)
-	if s.reactions != nil {
-		all <- reactionMetric{s.reactions, labels}
-	}
+	reactions, err := s.reactions.metric(labels)
+	to.family(histogram).Metric = append(to.family(histogram).Metric, reactions)
+	return err
 }
 
-// modes are the values of the label mode.
-var modes = []string{"Events", "Tracking", "Polling"}
+// allModes are the values of the label mode.
+var allModes = []string{"Events", "Tracking", "Polling"}
 
-// collectStates sends the metrics with labels of their own: the mode, the conditions and the refused creates.
-func (s *series) collectStates(all chan<- prometheus.Metric, key types.NamespacedName) {
-	send := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, more ...string) {
-		of := pairs(append(more, "namespace", key.Namespace, "queue", s.queue, "scaledjob", key.Name)...)
-		slices.SortFunc(of, func(a, b *dto.LabelPair) int { return cmp.Compare(a.GetName(), b.GetName()) })
-		all <- metric{desc, kind, of, value}
-	}
-	for _, mode := range modes {
+// collectStates adds the metrics with labels of their own: the mode, the conditions, the refused creates and the outcomes.
+func (s *series) collectStates(to *gathering, labels []*dto.LabelPair) {
+	for _, mode := range allModes {
 		if s.mode != "" {
-			send(modeDesc, prometheus.GaugeValue, indicator(s.mode == mode), "mode", mode)
+			to.add(modes, indicator(s.mode == mode), labels, "mode", mode)
 		}
 	}
 	for _, is := range s.conditions {
-		send(conditionDesc, prometheus.GaugeValue, 1, "type", is.Type, "status", is.Status, "reason", is.Reason)
+		to.add(conditions, 1, labels, "type", is.Type, "status", is.Status, "reason", is.Reason)
 	}
 	for by, count := range s.refused {
-		send(refusedDesc, prometheus.CounterValue, float64(count), "by", by)
+		to.add(refusals, float64(count), labels, "by", by)
+	}
+	for outcome, count := range map[string]uint64{outcomeSucceeded: s.succeeded, outcomeFailed: s.failed} {
+		if count > 0 {
+			to.add(finished, float64(count), labels, "outcome", outcome)
+		}
 	}
 }
 
-// reactionMetric is a histogram with classic buckets, and native ones for servers that take them.
-type reactionMetric struct {
-	*reactions
-
-	labels []*dto.LabelPair
-}
-
-// Desc implements [prometheus.Metric].
-func (reactionMetric) Desc() *prometheus.Desc { return reactionDesc }
-
-// Write implements [prometheus.Metric].
-func (m reactionMetric) Write(out *dto.Metric) error {
-	count, buckets := m.cumulative()
-	native, err := prometheus.NewConstNativeHistogram(
-		reactionDesc, count, m.sum.Seconds(), m.native, nil, 0, nativeSchema, 0, time.Time{}, "", "", "")
+// metric is a histogram with classic buckets, and native ones for servers that take them.
+func (r *reactions) metric(labels []*dto.LabelPair) (*dto.Metric, error) {
+	count, buckets := r.cumulative()
+	native, err := prometheus.NewConstNativeHistogram(reactionDesc, count, r.sum.Seconds(), r.native, nil, 0, nativeSchema, 0, time.Time{})
 	if err != nil {
-		return err
+		return nil, err
 	}
+	out := &dto.Metric{}
 	if err := native.Write(out); err != nil {
-		return err
+		return nil, err
 	}
-	out.Label, out.Histogram.CreatedTimestamp = m.labels, nil
+	out.Label, out.Histogram.CreatedTimestamp = labels, nil
 	for _, bound := range reactionBuckets {
 		out.Histogram.Bucket = append(out.Histogram.Bucket, &dto.Bucket{UpperBound: &bound, CumulativeCount: new(buckets[bound])})
 	}
-	return nil
+	return out, nil
 }
 
 // cumulative returns the number of reactions, and how many of them were within each bound.
@@ -251,34 +259,93 @@ func (r *reactions) cumulative() (count uint64, buckets map[float64]uint64) {
 	return count + r.buckets[len(reactionBuckets)], buckets
 }
 
-// metric is a metric of a ScaledJob. It shares its labels with others.
-type metric struct {
-	desc   *prometheus.Desc
-	kind   prometheus.ValueType
-	labels []*dto.LabelPair
+// gathering is what a scrape makes.
+type gathering struct {
+	families map[*family]*dto.MetricFamily
+	// own are the labels that only some metrics have, by name and value. Many ScaledJobs share them.
+	own map[[2]string]*dto.LabelPair
+	// gauges and counters are those to use next. So many are made at a time.
+	atATime  int
+	gauges   []gaugeMetric
+	counters []counterMetric
+}
+
+type gaugeMetric struct {
+	metric dto.Metric
+	gauge  dto.Gauge
 	value  float64
 }
 
-// Desc implements [prometheus.Metric].
-func (m metric) Desc() *prometheus.Desc { return m.desc }
-
-// Write implements [prometheus.Metric].
-func (m metric) Write(out *dto.Metric) error {
-	out.Label = m.labels
-	if m.kind == prometheus.CounterValue {
-		out.Counter = &dto.Counter{Value: &m.value}
-	} else {
-		out.Gauge = &dto.Gauge{Value: &m.value}
-	}
-	return nil
+type counterMetric struct {
+	metric  dto.Metric
+	counter dto.Counter
+	value   float64
 }
 
-// pairs returns labels from names, in alphabetical order, and values in turn.
-func pairs(namesAndValues ...string) []*dto.LabelPair {
-	made, all := make([]dto.LabelPair, len(namesAndValues)/2), make([]*dto.LabelPair, len(namesAndValues)/2)
-	for i := range all {
-		all[i] = &made[i]
-		made[i].Name, made[i].Value = &namesAndValues[2*i], &namesAndValues[2*i+1]
+// family returns the family of this scrape.
+func (g *gathering) family(of *family) *dto.MetricFamily {
+	made := g.families[of]
+	if made == nil {
+		made = &dto.MetricFamily{Name: &of.name, Help: &of.help, Type: &of.kind}
+		g.families[of] = made
 	}
+	return made
+}
+
+// add adds a metric with these labels, and with own ones: names and values in turn.
+func (g *gathering) add(of *family, value float64, labels []*dto.LabelPair, own ...string) {
+	made := g.metric(of.kind, value)
+	made.Label = labels
+	if len(own) > 0 {
+		made.Label = g.labels(labels, own)
+	}
+	to := g.family(of)
+	to.Metric = append(to.Metric, made)
+}
+
+func (g *gathering) metric(kind dto.MetricType, value float64) *dto.Metric {
+	if kind == dto.MetricType_COUNTER {
+		if len(g.counters) == 0 {
+			g.counters = make([]counterMetric, g.atATime)
+		}
+		made := &g.counters[0]
+		g.counters = g.counters[1:]
+		made.value, made.counter.Value, made.metric.Counter = value, &made.value, &made.counter
+		return &made.metric
+	}
+	if len(g.gauges) == 0 {
+		g.gauges = make([]gaugeMetric, g.atATime)
+	}
+	made := &g.gauges[0]
+	g.gauges = g.gauges[1:]
+	made.value, made.gauge.Value, made.metric.Gauge = value, &made.value, &made.gauge
+	return &made.metric
+}
+
+// labels returns these labels and own ones, in the order of their names.
+func (g *gathering) labels(labels []*dto.LabelPair, own []string) []*dto.LabelPair {
+	all := make([]*dto.LabelPair, len(labels), len(labels)+len(own)/2)
+	copy(all, labels)
+	for i := 0; i < len(own); i += 2 {
+		named := [2]string{own[i], own[i+1]}
+		if g.own[named] == nil {
+			g.own[named] = &dto.LabelPair{Name: &named[0], Value: &named[1]}
+		}
+		all = append(all, g.own[named])
+	}
+	slices.SortFunc(all, func(a, b *dto.LabelPair) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	return all
+}
+
+// The names of the labels that all metrics of ScaledJobs have.
+var namespaceLabel, scaledJobLabel, queueNameLabel = "namespace", "scaledjob", "queue"
+
+// reactionDesc is for the library, which makes the native buckets. It reads no name from it.
+var reactionDesc = prometheus.NewDesc(histogram.name, histogram.help, nil, nil)
+
+// labelsOf are those that all metrics of a ScaledJob have, in the order of their names.
+func labelsOf(key types.NamespacedName, queue string) []*dto.LabelPair {
+	return []*dto.LabelPair{
+		{Name: &namespaceLabel, Value: &key.Namespace}, {Name: &queueNameLabel, Value: &queue}, {Name: &scaledJobLabel, Value: &key.Name},
+	}
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 )
@@ -25,8 +24,7 @@ var update = flag.Bool("update", false, "write the tables of docs/metrics.md")
 
 // gatherAll returns all metrics of the operator, each with at least one series.
 func gatherAll(g Gomega) []*dto.MetricFamily {
-	registry := prometheus.NewPedanticRegistry()
-	all := New(registry)
+	all, registry := newMetrics()
 	all.Process(registry, "v1.0.0", func() bool { return true })
 	all.Observe(emails, full("q"))
 	all.Created(emails, "q", time.Second)
@@ -102,8 +100,7 @@ func TestTheDocumentHasAllMetrics(t *testing.T) {
 func TestSeriesOfAScaledJobAreBounded(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	registry := prometheus.NewPedanticRegistry()
-	metrics := New(registry)
+	metrics, registry := newMetrics()
 	sample := full("q")
 	for i := range 7 {
 		sample.Conditions = append(sample.Conditions[:i], Condition{fmt.Sprint("Condition", i), "True", "Reason"})

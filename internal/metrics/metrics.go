@@ -37,7 +37,7 @@ var (
 // ScaledJob are then added up. It must be called before the first reconcile.
 func (m *Metrics) WithoutQueues() { m.withoutQueues = true }
 
-// New creates the collectors and registers them.
+// New creates the collectors and registers them, except the metrics of ScaledJobs: see With.
 func New(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		redis: newRedis(),
@@ -54,7 +54,7 @@ func New(registry prometheus.Registerer) *Metrics {
 				"them. Absent while none waits.", "namespace"),
 		all: map[types.NamespacedName]*series{},
 	}
-	registry.MustRegister(m.reads, m.coalesced, m.parked, scaledJobs{m})
+	registry.MustRegister(m.reads, m.coalesced, m.parked)
 	registry.MustRegister(m.redis.collectors()...)
 	return m
 }

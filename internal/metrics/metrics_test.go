@@ -17,6 +17,13 @@ import (
 
 var emails = types.NamespacedName{Namespace: "mail", Name: "emails"}
 
+// newMetrics returns metrics, and the registry with all of them.
+func newMetrics() (*Metrics, Registry) {
+	registry := prometheus.NewPedanticRegistry()
+	metrics := New(registry)
+	return metrics, metrics.With(registry)
+}
+
 // scrape returns all series with labels. The key is the name without "scaledjob_", followed by the values of the labels
 // in the order of their names. The value of a histogram is its number of observations.
 func scrape(g Gomega, registry prometheus.Gatherer) map[string]float64 {
@@ -31,6 +38,7 @@ func scrape(g Gomega, registry prometheus.Gatherer) map[string]float64 {
 			}
 			value := metric.GetGauge().GetValue() + metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
 			if len(name) > 1 {
+				g.Expect(series).NotTo(HaveKey(strings.Join(name, " ")), "there are two of it")
 				series[strings.Join(name, " ")] = value
 			}
 		}
@@ -51,8 +59,7 @@ func full(queue string) Sample {
 func TestAPassSetsTheSeriesOfItsScaledJob(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	registry := prometheus.NewPedanticRegistry()
-	metrics := New(registry)
+	metrics, registry := newMetrics()
 	g.Expect(scrape(g, registry)).To(BeEmpty())
 
 	metrics.Observe(emails, Sample{Queue: "q", Active: 1})
@@ -97,8 +104,7 @@ func TestAPassSetsTheSeriesOfItsScaledJob(t *testing.T) {
 func TestAPassThatSawNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	registry := prometheus.NewPedanticRegistry()
-	metrics := New(registry)
+	metrics, registry := newMetrics()
 	metrics.Failed(emails, "q")
 	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
 		"reconcile_total mail q emails": 1, "reconcile_errors_total mail q emails": 1,
@@ -110,8 +116,7 @@ func TestAPassThatSawNothing(t *testing.T) {
 func TestAMalformedSpec(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	registry := prometheus.NewPedanticRegistry()
-	metrics := New(registry)
+	metrics, registry := newMetrics()
 	metrics.Malformed(emails, "q", true, []Condition{{Type: "Ready", Status: "False", Reason: "InvalidSpec"}})
 	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
 		"reconcile_total mail q emails": 1, "reconcile_errors_total mail q emails": 1, "suspend mail q emails": 1,
@@ -124,8 +129,7 @@ func TestAMalformedSpec(t *testing.T) {
 func TestWithoutQueues(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	registry := prometheus.NewPedanticRegistry()
-	metrics := New(registry)
+	metrics, registry := newMetrics()
 	metrics.WithoutQueues()
 	early, late := time.UnixMilli(1_000_000), time.UnixMilli(2_000_000)
 	metrics.Observe(emails, Sample{Queues: []QueueSample{
@@ -141,8 +145,7 @@ func TestWithoutQueues(t *testing.T) {
 func TestSeriesNameTheQueueOfNow(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	registry := prometheus.NewPedanticRegistry()
-	metrics := New(registry)
+	metrics, registry := newMetrics()
 	metrics.Observe(emails, full("old"))
 	metrics.Created(emails, "old", time.Second)
 	metrics.Finished(emails, true)
@@ -155,8 +158,7 @@ func TestSeriesNameTheQueueOfNow(t *testing.T) {
 func TestForgottenScaledJobsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	registry := prometheus.NewPedanticRegistry()
-	metrics := New(registry)
+	metrics, registry := newMetrics()
 	for _, neighbour := range []types.NamespacedName{{Namespace: "mail", Name: "letters"}, {Namespace: "other", Name: "emails"}} {
 		metrics.Observe(neighbour, full("q"))
 	}
@@ -176,8 +178,7 @@ func TestForgottenScaledJobsLeaveNothing(t *testing.T) {
 func TestSeriesOfServers(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	registry := prometheus.NewPedanticRegistry()
-	metrics := New(registry)
+	metrics, registry := newMetrics()
 	metrics.Subscribed("redis:6379", 0, false)
 	received := metrics.Received("redis:6379")
 	received()
@@ -186,18 +187,17 @@ func TestSeriesOfServers(t *testing.T) {
 	metrics.Ended("redis:6379", "Unreachable")
 	metrics.Subscribed("other:6379", 0, true)
 	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
-		"watcher_up redis:6379": 0, "watcher_up other:6379": 1, "notifications_received_total redis:6379": 2,
+		"watcher_up redis:6379 0": 0, "watcher_up other:6379 0": 1, "notifications_received_total redis:6379": 2,
 		"redis_reconnects_total redis:6379 AuthFailed": 1, "redis_reconnects_total redis:6379 Unreachable": 1,
 	}))
 	metrics.Left("redis:6379")
-	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{"watcher_up other:6379": 1}))
+	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{"watcher_up other:6379 0": 1}))
 }
 
 func TestSeriesWithoutLabels(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	registry := prometheus.NewPedanticRegistry()
-	metrics := New(registry)
+	metrics, registry := newMetrics()
 	metrics.Coalesced()
 	metrics.Read(time.Millisecond)
 	families, err := registry.Gather()
@@ -215,8 +215,7 @@ func TestSeriesWithoutLabels(t *testing.T) {
 func TestParkedRequests(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	registry := prometheus.NewPedanticRegistry()
-	metrics := New(registry)
+	metrics, registry := newMetrics()
 	parked := func() (values []float64) {
 		families, err := registry.Gather()
 		g.Expect(err).NotTo(HaveOccurred())
@@ -257,8 +256,7 @@ func TestQueueLabel(t *testing.T) {
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	registry := prometheus.NewPedanticRegistry()
-	metrics := New(registry)
+	metrics, registry := newMetrics()
 	var passes sync.WaitGroup
 	for i := range 4 {
 		key := types.NamespacedName{Namespace: "mail", Name: fmt.Sprint(i % 2)}

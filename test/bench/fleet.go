@@ -45,6 +45,8 @@ type fleet struct {
 	running *operator.Operator
 	members crowd
 	shown   *progress.Line
+	// args are further flags of the operator.
+	args []string
 	// unwatch ends the watch of the Jobs of the members.
 	unwatch context.CancelFunc
 }
@@ -147,7 +149,7 @@ func (f *fleet) start(ctx context.Context) (err error) {
 	}
 	f.running, err = operator.Start(ctx, operator.Options{
 		Cluster: f.setting.control,
-		Args:    []string{"--watch-namespaces=" + fleetNamespace, "--max-redis-servers-per-namespace=0"},
+		Args:    append([]string{"--watch-namespaces=" + fleetNamespace, "--max-redis-servers-per-namespace=0"}, f.args...),
 	})
 	return errors.Join(err, os.Unsetenv(variable))
 }

@@ -95,6 +95,7 @@ var measurements = []measurement{
 	{name: "scale", take: measureScale, onDemand: true},
 	{name: "servers", take: measureServers, onDemand: true},
 	{name: "jobs", take: measureJobs, onDemand: true},
+	{name: "scrapes", take: measureScrapes, prepare: prepareScrapes, onDemand: true},
 	{name: "strategies", take: measureStrategies, onDemand: true},
 	{name: besideKEDA, take: measureKEDA, prepare: prepareKEDA, onDemand: true},
 }

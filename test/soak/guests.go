@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,11 +16,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-const (
-	// A guest stays for guestStay, and has a few messages.
-	guestStay     = 2 * time.Second
-	guestMessages = 3
-)
+// guestMessages is how many messages a guest has.
+const guestMessages = 3
 
 // haveGuests has one ScaledJob after the other come to the server and go, until
 // ctx ends. Whatever the operator keeps of them adds up.
@@ -44,7 +40,7 @@ func (s *soak) haveGuest(ctx context.Context, on *server, name string) error {
 		return err
 	}
 	q.push(ctx, guestMessages)
-	if err := scene.Pause(ctx, guestStay); err != nil {
+	if err := scene.Pause(ctx, s.pace.stay); err != nil {
 		return err
 	}
 	return errors.Join(q.check(), q.remove(ctx))

@@ -10,11 +10,16 @@
 // fall-back is off.
 //
 //	go run ./test/soak -minutes=10 -seed=1
+//	go run ./test/soak -minutes=60 -alerts
 //
 // It fails if there is ever a Job too many, if after a fault or in the end a
 // message waits whose Job does not come, or if the operator has grown from the
 // second third to the last. First it plays the long forms of the tests of faults and
 // races.
+//
+// With -alerts all is well instead: there are no faults, no restarts and no queue at its limit, Pods run, the operator
+// has the flags that are shipped, and nothing is played first. A real Prometheus scrapes it and has the alerts of
+// config/prometheus/rules.yaml. Then the soak also fails if one of them fires.
 package main
 
 import (
@@ -38,13 +43,14 @@ func main() {
 	minutes := flag.Int("minutes", 10, "How long to go on, at least 1.")
 	seed := flag.Uint64("seed", rand.Uint64(), "Where chance begins.")
 	suites := flag.Bool("suites", true, "Play the long forms of the tests of faults and races first.")
+	alerts := flag.Bool("alerts", false, "Leave out all faults, and fail if an alert fires.")
 	flag.Parse()
 	if flag.NArg() > 0 || *minutes < 1 {
 		flag.Usage()
 		os.Exit(2)
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, time.Duration(*minutes)*time.Minute, *seed, *suites)
+	err := run(ctx, time.Duration(*minutes)*time.Minute, *seed, *suites && !*alerts, *alerts)
 	cancel()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "the soak failed, with seed %d: %v\n", *seed, err)
@@ -52,7 +58,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, lasting time.Duration, seed uint64, suites bool) (err error) {
+func run(ctx context.Context, lasting time.Duration, seed uint64, suites, alerts bool) (err error) {
 	log := os.Stderr
 	// Faults make clients complain, and that is all right.
 	connection.RedirectLogs(logr.Discard())
@@ -64,7 +70,7 @@ func run(ctx context.Context, lasting time.Duration, seed uint64, suites bool) (
 			return err
 		}
 	}
-	s, err := newSoak(ctx, log, seed)
+	s, err := newSoak(ctx, log, seed, alerts)
 	if err != nil {
 		return err
 	}

@@ -12,9 +12,12 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
@@ -39,17 +42,22 @@ type queue struct {
 	server  *server
 	api     *api
 	witness observer
+	// runs says that the Jobs have Pods, which run.
+	runs bool
 }
 
 // newQueue makes a ScaledJob with an empty queue on the server at this address. Its witness stays until ctx ends.
 func (s *soak) newQueue(ctx context.Context, name, address string, limit int32) (*queue, error) {
-	q := &queue{api: s.api, ScaledJob: &scene.ScaledJob{
+	q := &queue{api: s.api, runs: s.alerts != nil, ScaledJob: &scene.ScaledJob{
 		API: s.api, Address: address, Namespace: s.namespace, Name: name, Queue: name,
 	}}
 	s.api.away.RLock()
 	defer s.api.away.RUnlock()
 	err := q.Create(ctx, scene.AtMost(limit), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.SuccessfulJobsHistoryLimit = new(int32(3))
+		if q.runs {
+			spec.PollingIntervalSeconds, spec.JobTemplate.Spec.ManagedBy = 0, nil
+		}
 	})
 	if err != nil {
 		return nil, err
@@ -139,11 +147,32 @@ func (q *queue) finish(ctx context.Context, name string) (done bool, err error) 
 	defer q.server.faulty.RUnlock()
 	q.api.away.RLock()
 	defer q.api.away.RUnlock()
+	end, err := q.ending(ctx, name)
+	if end == nil {
+		return false, err
+	}
 	err = q.server.client.RPop(ctx, q.Queue).Err()
 	if err != nil && !errors.Is(err, goredis.Nil) {
 		return false, nil // The next try may succeed.
 	}
 	// The context lets what has begun come to its end.
-	err = witness.Complete(context.WithoutCancel(ctx), q.api, client.ObjectKey{Namespace: q.Namespace, Name: name})
+	err = end(context.WithoutCancel(ctx))
 	return err == nil, err
+}
+
+// ending returns what has a Job succeed, and nil while it has no Pod that could.
+func (q *queue) ending(ctx context.Context, name string) (func(context.Context) error, error) {
+	if !q.runs {
+		return func(ctx context.Context) error {
+			return witness.Complete(ctx, q.api, client.ObjectKey{Namespace: q.Namespace, Name: name})
+		}, nil
+	}
+	var pods corev1.PodList
+	err := q.api.List(ctx, &pods, client.InNamespace(q.Namespace), client.MatchingLabels{batchv1.JobNameLabel: name})
+	if err != nil || len(pods.Items) == 0 {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		return cluster.Now(ctx, q.api, &pods.Items[0], cluster.PodSucceedAfter)
+	}, nil
 }

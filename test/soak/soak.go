@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"miracle.dev/scaledjob-operator/test/kit/prometheus"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/suites/faults"
 )
@@ -25,9 +26,9 @@ const (
 	// the time.
 	busyQueues                = 3
 	busyLimit, saturatedLimit = 20, 5
-	// The mean gaps between bursts of messages, and between Jobs that finish.
-	busyGap, saturatedGap, workGap = 500 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond
-	busyBurst, saturatedBurst      = 5, 50
+	// The mean gap between bursts of messages to a queue at its limit.
+	saturatedGap              = 50 * time.Millisecond
+	busyBurst, saturatedBurst = 5, 50
 
 	checkInterval    = time.Second
 	progressInterval = 10 * time.Second
@@ -36,9 +37,21 @@ const (
 	parts = 3
 )
 
+// pace are the mean gaps between bursts of messages, and between Jobs that finish, and how long a guest stays.
+type pace struct{ gap, work, stay time.Duration }
+
+var (
+	hectic = pace{gap: 500 * time.Millisecond, work: 100 * time.Millisecond, stay: 2 * time.Second}
+	// calm is so that Pods run and alerts are evaluated a few times meanwhile.
+	calm = pace{gap: 5 * time.Second, work: time.Second, stay: 20 * time.Second}
+)
+
 // soak is an operator at work, and all that goes on around it.
 type soak struct {
-	log       io.Writer
+	log  io.Writer
+	pace pace
+	// alerts has the alerts, if all is well, and nil if there are faults.
+	alerts    *prometheus.Prometheus
 	random    *rand.Rand
 	setting   *faults.Setting
 	namespace string
@@ -55,17 +68,27 @@ type soak struct {
 	guests atomic.Int64 // that have come
 }
 
-// newSoak starts everything.
-func newSoak(ctx context.Context, log io.Writer, seed uint64) (*soak, error) {
-	setting, err := faults.NewSetting(ctx, log)
+// newSoak starts everything. With alerts, all is well.
+func newSoak(ctx context.Context, log io.Writer, seed uint64, alerts bool) (*soak, error) {
+	start, pace := faults.NewSetting, hectic
+	if alerts {
+		start, pace = newHealthySetting, calm
+	}
+	setting, err := start(ctx, log)
 	if err != nil {
 		return nil, err
 	}
 	s := &soak{
-		log: log, setting: setting, api: &api{Client: setting.API},
+		log: log, pace: pace, setting: setting, api: &api{Client: setting.API},
 		random: rand.New(rand.NewPCG(seed, 0)), begun: time.Now(),
 	}
-	if err := s.populate(ctx, seed); err != nil {
+	if alerts {
+		s.alerts, err = watchAlerts(ctx, log, setting.Operator)
+	}
+	if err == nil {
+		err = s.populate(ctx, seed)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
 	return s, nil
@@ -86,6 +109,9 @@ func (s *soak) populate(ctx context.Context, seed uint64) (err error) {
 			return err
 		}
 	}
+	if s.alerts != nil {
+		return nil
+	}
 	return s.listen()
 }
 
@@ -94,6 +120,9 @@ func (s *soak) addQueues(ctx context.Context, on *server) error {
 	for i := range busyQueues + 1 {
 		limit := int32(busyLimit)
 		if i == busyQueues {
+			if s.alerts != nil {
+				continue
+			}
 			limit = saturatedLimit
 		}
 		q, err := s.newQueueOn(ctx, on, fmt.Sprintf("queue-%s-%d", on.name, i), limit)
@@ -108,6 +137,9 @@ func (s *soak) addQueues(ctx context.Context, on *server) error {
 
 func (s *soak) close(ctx context.Context) error {
 	var errs []error
+	if s.alerts != nil {
+		errs = append(errs, s.alerts.Stop(ctx))
+	}
 	for _, stranger := range s.strangers {
 		errs = append(errs, stranger.Close())
 	}
@@ -143,7 +175,10 @@ func (s *soak) run(ctx context.Context, lasting time.Duration) error {
 	}
 	s.report("%d faults, %d ScaledJobs that came and went: no Job too many, no wake-up lost, and the operator has not grown",
 		s.faults.Load(), s.guests.Load())
-	return nil
+	if s.alerts == nil {
+		return nil
+	}
+	return s.reportAlerts(ctx)
 }
 
 // stormAndRest has messages and faults come for as long, and sees that what is due
@@ -164,7 +199,7 @@ func (s *soak) storm(ctx context.Context, lasting time.Duration, upheavals []uph
 	storm, stop := context.WithTimeout(failed, lasting)
 	defer stop()
 	for _, q := range s.queues {
-		gap, burst := busyGap, busyBurst
+		gap, burst := s.pace.gap, busyBurst
 		if q.limit() == saturatedLimit {
 			gap, burst = saturatedGap, saturatedBurst
 		}
@@ -173,17 +208,26 @@ func (s *soak) storm(ctx context.Context, lasting time.Duration, upheavals []uph
 			q.storm(storm, random, burst, gap)
 			return nil
 		})
-		all.Go(func() error { return q.work(storm, workGap) })
+		all.Go(func() error { return q.work(storm, s.pace.work) })
 	}
 	for _, on := range s.servers {
-		all.Go(func() error { return on.suffer(storm, s.noteFault) })
 		all.Go(func() error { return s.haveGuests(storm, on) })
 	}
 	all.Go(func() error { return s.watchOver(storm) })
-	random := s.newRandom()
-	all.Go(func() error { return s.upheave(storm, random, upheavals) })
-	all.Go(func() error { return s.haveStrangers(storm) })
+	if s.alerts == nil {
+		s.trouble(storm, all, upheavals)
+	}
 	return errors.Join(all.Wait(), ctx.Err())
+}
+
+// trouble has faults strike the servers and what all queues have in common, and strangers named, until ctx ends.
+func (s *soak) trouble(ctx context.Context, all *errgroup.Group, upheavals []upheaval) {
+	for _, on := range s.servers {
+		all.Go(func() error { return on.suffer(ctx, s.noteFault) })
+	}
+	random := s.newRandom()
+	all.Go(func() error { return s.upheave(ctx, random, upheavals) })
+	all.Go(func() error { return s.haveStrangers(ctx) })
 }
 
 // newRandom makes another source of chance.
@@ -216,10 +260,14 @@ func (s *soak) examine(ctx context.Context) error {
 		return err
 	}
 	now, _, err := look(ctx, s.setting.Operator)
-	if err == nil {
-		s.report("%s; now %s", s.sums(), now)
+	if err != nil {
+		return err
 	}
-	return err
+	s.report("%s; now %s", s.sums(), now)
+	if s.alerts == nil {
+		return nil
+	}
+	return s.checkAlerts(ctx)
 }
 
 func (s *soak) check() error {

@@ -30,6 +30,8 @@ const (
 	thick, thin   = vg.Length(1.6), vg.Length(1.1)
 	margin        = vg.Length(8)
 	legendLine    = vg.Length(13)
+	// panelColumns is how many panels are next to each other.
+	panelColumns = 2
 )
 
 // colours can be told apart by people who do not see all colours alike.
@@ -38,6 +40,8 @@ var colours = []color.Color{
 	color.RGBA{R: 213, G: 94, B: 0, A: 255},
 	color.RGBA{R: 0, G: 158, B: 115, A: 255},
 	color.RGBA{R: 204, G: 121, B: 167, A: 255},
+	color.RGBA{R: 230, G: 159, B: 0, A: 255},
+	color.RGBA{R: 86, G: 180, B: 233, A: 255},
 }
 
 // dashes are those of a line that others are compared with.
@@ -50,11 +54,15 @@ type plot struct {
 	Y     axis   `json:"y"`
 	Lines []line `json:"lines"`
 	Sum   string `json:"sum"`
+	// Panels are drawn instead, next to each other and below each other. They have neither files nor panels.
+	Panels []plot `json:"panels"`
 }
 
 type axis struct {
 	Label string `json:"label"`
 	Log   bool   `json:"log"`
+	// Zero has the axis begin at 0.
+	Zero bool `json:"zero"`
 }
 
 type line struct {
@@ -89,7 +97,7 @@ func run(input io.Reader, args []string) error {
 	return nil
 }
 
-// save writes the file, which tells what it was drawn from in its last line.
+// save writes the file, whose last line says what it was drawn from.
 func (p plot) save(folder string) (err error) {
 	file, err := os.Create(filepath.Join(folder, p.File))
 	if err != nil {
@@ -104,6 +112,30 @@ func (p plot) save(folder string) (err error) {
 }
 
 func (p plot) write(out io.Writer) error {
+	panels, columns := p.Panels, panelColumns
+	if len(panels) == 0 {
+		panels, columns = []plot{p}, 1
+	}
+	var below vg.Length
+	for _, panel := range panels {
+		below = max(below, legendLine*vg.Length(len(panel.Lines))+margin)
+	}
+	rows, each := (len(panels)+columns-1)/columns, height+below
+	canvas := vgsvg.New(width*vg.Length(columns), each*vg.Length(rows))
+	whole := draw.New(canvas)
+	for i, panel := range panels {
+		column, row := vg.Length(i%columns), vg.Length(i/columns)
+		at := draw.Crop(whole, column*width, -(vg.Length(columns-1)-column)*width, (vg.Length(rows-1)-row)*each, -row*each)
+		if err := panel.draw(at, below); err != nil {
+			return err
+		}
+	}
+	_, err := canvas.WriteTo(out)
+	return err
+}
+
+// draw draws a plot, and its legend in so much room below it.
+func (p plot) draw(on draw.Canvas, below vg.Length) error {
 	drawn := gonum.New()
 	drawn.Title.Text, drawn.X.Label.Text, drawn.Y.Label.Text = p.Title, p.X.Label, p.Y.Label
 	drawn.Add(plotter.NewGrid())
@@ -115,13 +147,9 @@ func (p plot) write(out io.Writer) error {
 	if err := errors.Join(p.X.apply(&drawn.X), p.Y.apply(&drawn.Y)); err != nil {
 		return err
 	}
-	below := legendLine*vg.Length(len(p.Lines)) + margin
-	canvas := vgsvg.New(width, height+below)
-	whole := draw.New(canvas)
-	drawn.Draw(draw.Crop(whole, margin, -margin, below, -margin))
-	legend.Draw(draw.Crop(whole, margin, -margin, 0, -height-margin/2))
-	_, err := canvas.WriteTo(out)
-	return err
+	drawn.Draw(draw.Crop(on, margin, -margin, below, -margin))
+	legend.Draw(draw.Crop(on, margin, -margin, 0, -height-margin/2))
+	return nil
 }
 
 // addLines gives a line and its reference the same colour, if they follow each other.
@@ -157,6 +185,9 @@ func (p plot) addLines(to *gonum.Plot, legend *gonum.Legend) error {
 
 // apply makes the scale of an axis. A logarithm has no place for 0.
 func (a axis) apply(to *gonum.Axis) error {
+	if a.Zero {
+		to.Min = min(to.Min, 0)
+	}
 	if !a.Log {
 		return nil
 	}

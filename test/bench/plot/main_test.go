@@ -33,6 +33,22 @@ func TestWhatIsDrawn(t *testing.T) {
 	}
 }
 
+func TestPanelsAreInOneFile(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	panels := strings.Repeat(","+input[1:len(input)-1], 3)[1:]
+	if err := run(strings.NewReader(`[{"file": "b.svg", "sum": "ab", "panels": [`+panels+`]}]`), []string{folder}); err != nil {
+		t.Fatal(err)
+	}
+	drawn, err := os.ReadFile(filepath.Join(folder, "b.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if titles := strings.Count(string(drawn), "A title"); titles != 3 {
+		t.Errorf("the file has %d panels", titles)
+	}
+}
+
 func TestWhatCannotBeDrawn(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string]string{

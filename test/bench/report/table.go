@@ -15,10 +15,12 @@ import (
 // Most measurements have a line for each figure. Where the work of a figure has two parts, as in "100 ScaledJobs: CPU at
 // rest", a line can have several figures: the first parts are the columns or the lines.
 const (
-	scaleAcross    = "scale"
-	rivalsAcross   = "keda"
-	firstPartsDown = "strategies"
+	scaleAcross  = "scale"
+	rivalsAcross = "keda"
 )
+
+// firstPartsDown have the first parts as lines.
+var firstPartsDown = []string{"strategies", "scrapes"}
 
 // none is an empty cell.
 const none = "–"
@@ -38,7 +40,7 @@ func table(names []string, runs []*results.Run) (string, error) {
 		return "", nil
 	case slices.Equal(names, []string{scaleAcross}), slices.Equal(names, []string{rivalsAcross}):
 		return crossTable(rows, func(first, second string) (line, column string) { return second, first })
-	case slices.Equal(names, []string{firstPartsDown}):
+	case len(names) == 1 && slices.Contains(firstPartsDown, names[0]):
 		return crossTable(rows, func(first, second string) (line, column string) { return first, second })
 	default:
 		return listTable(rows)

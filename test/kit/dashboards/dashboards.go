@@ -25,6 +25,8 @@ type Query struct {
 	Panel string
 	// Expr is in PromQL, with variables such as $namespace.
 	Expr string
+	// Legend names a series by its labels, such as "{{namespace}}". It is empty where there is only one.
+	Legend string
 }
 
 // dashboard are the fields of a file that have queries.
@@ -32,7 +34,8 @@ type dashboard struct {
 	Panels []struct {
 		Title   string `json:"title"`
 		Targets []struct {
-			Expr string `json:"expr"`
+			Expr   string `json:"expr"`
+			Legend string `json:"legendFormat"`
 		} `json:"targets"`
 	} `json:"panels"`
 	Templating struct {
@@ -74,15 +77,23 @@ func (d dashboard) queries(name string) []Query {
 	var all []Query
 	for _, panel := range d.Panels {
 		for _, target := range panel.Targets {
-			all = append(all, Query{name, panel.Title, target.Expr})
+			all = append(all, Query{name, panel.Title, target.Expr, target.Legend})
 		}
 	}
 	for _, variable := range d.Templating.List {
 		if match := labelValues.FindStringSubmatch(variable.Definition); match != nil {
-			all = append(all, Query{name, "variable " + variable.Name, fmt.Sprintf("group by (%s) (%s)", match[2], match[1])})
+			all = append(all, Query{name, "variable " + variable.Name, fmt.Sprintf("group by (%s) (%s)", match[2], match[1]), ""})
 		}
 	}
 	return all
+}
+
+// labels are those in a legend.
+var labels = regexp.MustCompile(`\{\{(\w+)\}\}`)
+
+// Name returns what Grafana calls a series with these labels.
+func (q Query) Name(of map[string]string) string {
+	return strings.TrimSpace(labels.ReplaceAllStringFunc(q.Legend, func(label string) string { return of[strings.Trim(label, "{}")] }))
 }
 
 // variables are those in a query. Grafana replaces them before it asks Prometheus.

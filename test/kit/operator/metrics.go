@@ -25,15 +25,24 @@ type recentMetrics struct {
 	metrics Metrics
 }
 
-// Metrics are the values of the series that an operator serves, by their names with
+// Metrics are the values of the series that an operator, or another program, serves, by their names with
 // their labels: `up{a="b"}`.
 type Metrics map[string]float64
 
 // Metrics reads them.
 func (o *Operator) Metrics(ctx context.Context) (Metrics, error) {
-	text, err := Get(ctx, o.metricsURL)
+	all, err := ReadMetrics(ctx, o.metricsURL)
 	if err != nil {
 		return nil, fmt.Errorf("reading the operator's metrics: %w", err)
+	}
+	return all, nil
+}
+
+// ReadMetrics reads those at a URL.
+func ReadMetrics(ctx context.Context, url string) (Metrics, error) {
+	text, err := Get(ctx, url)
+	if err != nil {
+		return nil, err
 	}
 	all := Metrics{}
 	for line := range strings.Lines(text) {
@@ -44,7 +53,7 @@ func (o *Operator) Metrics(ctx context.Context) (Metrics, error) {
 		end := strings.LastIndexByte(line, ' ')
 		value, err := strconv.ParseFloat(line[end+1:], 64)
 		if err != nil {
-			return nil, fmt.Errorf("reading the operator's metrics: %w", err)
+			return nil, err
 		}
 		all[line[:end]] = value
 	}

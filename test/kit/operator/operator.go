@@ -188,6 +188,11 @@ func (o *Operator) ProbeURL() string { return o.probeURL }
 // MetricsURL returns the URL of the metrics.
 func (o *Operator) MetricsURL() string { return o.metricsURL }
 
+// MetricsAddress returns the host and the port of the metrics.
+func (o *Operator) MetricsAddress() string {
+	return strings.TrimSuffix(strings.TrimPrefix(o.metricsURL, "http://"), "/metrics")
+}
+
 // Stop sends SIGTERM, as a kubelet does, and waits until the operator has
 // ended. It is an error if that takes longer than ctx, if the operator does not
 // exit with status 0, or if its log tells of a data race or a panic. Stopping

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
@@ -38,6 +39,8 @@ const (
 	program      = "prometheus"
 	promtool     = "promtool"
 	startTimeout = time.Minute
+
+	millisecondsPerSecond = 1000
 
 	// Job is the value of the label job of all that is scraped.
 	Job = "scaledjob-operator"
@@ -78,6 +81,8 @@ type Options struct {
 	Interval time.Duration
 	// Native has histograms scraped as native ones, where there are such.
 	Native bool
+	// Scrape are further settings of the scrapes, as in a scrape_config: "scheme", "authorization".
+	Scrape map[string]any
 }
 
 // Prometheus is a running Prometheus.
@@ -125,15 +130,17 @@ func (p *Prometheus) start(ctx context.Context, path string, opts Options) error
 // configure writes the configuration and the rules.
 func (p *Prometheus) configure(opts Options) error {
 	interval := strconv.FormatInt(opts.Interval.Milliseconds(), 10) + "ms"
+	scrape := map[string]any{
+		"job_name": Job, "honor_labels": true, "static_configs": []any{map[string]any{"targets": opts.Targets}},
+	}
+	maps.Copy(scrape, opts.Scrape)
 	configuration, err := yaml.Marshal(map[string]any{
 		"global": map[string]any{
 			"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval,
 			"scrape_native_histograms": opts.Native,
 		},
-		"rule_files": []string{p.file("rules.yaml")},
-		"scrape_configs": []any{map[string]any{
-			"job_name": Job, "honor_labels": true, "static_configs": []any{map[string]any{"targets": opts.Targets}},
-		}},
+		"rule_files":     []string{p.file("rules.yaml")},
+		"scrape_configs": []any{scrape},
 	})
 	if err != nil {
 		return err
@@ -164,6 +171,57 @@ func (p *Prometheus) Alerts(ctx context.Context) ([]Alert, error) {
 	return data.Alerts, p.get(ctx, "/api/v1/alerts", &data)
 }
 
+// Rule is a rule that makes alerts.
+type Rule struct {
+	Name string `json:"name"`
+	// Health is "ok" if the last evaluation succeeded. Otherwise LastError says why not.
+	Health    string `json:"health"`
+	LastError string `json:"lastError"`
+	// Evaluations is how often the rule was evaluated.
+	Evaluations int `json:"-"`
+}
+
+// Rules returns the rules that make alerts.
+func (p *Prometheus) Rules(ctx context.Context) ([]Rule, error) {
+	var data struct {
+		Groups []struct {
+			Name  string `json:"name"`
+			File  string `json:"file"`
+			Rules []Rule `json:"rules"`
+		} `json:"groups"`
+	}
+	if err := p.get(ctx, "/api/v1/rules?type=alert", &data); err != nil {
+		return nil, err
+	}
+	own, err := operator.ReadMetrics(ctx, p.url+"/metrics")
+	if err != nil {
+		return nil, err
+	}
+	var all []Rule
+	for _, group := range data.Groups {
+		for _, each := range group.Rules {
+			each.Evaluations = int(own[fmt.Sprintf("prometheus_rule_group_iterations_total{rule_group=%q}", group.File+";"+group.Name)])
+			all = append(all, each)
+		}
+	}
+	return all, nil
+}
+
+// ScrapeErrors returns why the last scrape of each target has failed, and an empty text where it has not.
+func (p *Prometheus) ScrapeErrors(ctx context.Context) ([]string, error) {
+	var data struct {
+		Targets []struct {
+			LastError string `json:"lastError"`
+		} `json:"activeTargets"`
+	}
+	err := p.get(ctx, "/api/v1/targets?state=active", &data)
+	errs := make([]string, len(data.Targets))
+	for i, target := range data.Targets {
+		errs[i] = target.LastError
+	}
+	return errs, err
+}
+
 // Sample is a sample of an instant vector.
 type Sample struct {
 	Labels map[string]string
@@ -190,6 +248,44 @@ func (p *Prometheus) Query(ctx context.Context, expression string) ([]Sample, er
 		samples[i] = Sample{Labels: result.Metric, Value: value}
 	}
 	return samples, nil
+}
+
+// Series are the samples of a series in the course of time.
+type Series struct {
+	Labels map[string]string
+	// Points are times, in seconds since the beginning, and values.
+	Points [][2]float64
+}
+
+// QueryRange returns the values of an expression from the beginning to the end, at so many times.
+func (p *Prometheus) QueryRange(ctx context.Context, expression string, begin, end time.Time, steps int) ([]Series, error) {
+	var data struct {
+		Result []struct {
+			Metric map[string]string `json:"metric"`
+			Values [][2]any          `json:"values"`
+		} `json:"result"`
+	}
+	first := float64(begin.UnixMilli()) / millisecondsPerSecond
+	asked := url.Values{
+		"query": {expression}, "start": {begin.Format(time.RFC3339Nano)}, "end": {end.Format(time.RFC3339Nano)},
+		"step": {fmt.Sprintf("%f", end.Sub(begin).Seconds()/float64(steps))},
+	}
+	if err := p.get(ctx, "/api/v1/query_range?"+asked.Encode(), &data); err != nil {
+		return nil, err
+	}
+	all := make([]Series, len(data.Result))
+	for i, result := range data.Result {
+		all[i].Labels = result.Metric
+		for _, point := range result.Values {
+			at, inTime := point[0].(float64)
+			value, err := strconv.ParseFloat(fmt.Sprint(point[1]), 64)
+			if !inTime || err != nil {
+				return nil, fmt.Errorf("reading a value of %v: %v", result.Metric, point)
+			}
+			all[i].Points = append(all[i].Points, [2]float64{at - first, value})
+		}
+	}
+	return all, nil
 }
 
 // get reads the data of an answer of the HTTP API.

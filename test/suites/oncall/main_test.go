@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -49,8 +48,8 @@ var (
 	leader  *operator.Operator
 	standby *operator.Operator
 	program prometheuskit.Program
-	// prometheus scrapes the leader and its standby.
-	prometheus *prometheuskit.Prometheus
+	// prometheus and classic scrape the leader and its standby: the one native histograms, the other classic ones.
+	prometheus, classic *prometheuskit.Prometheus
 )
 
 func TestMain(m *testing.M) {
@@ -85,7 +84,10 @@ func start(ctx context.Context) (err error) {
 	if standby, err = operator.Start(ctx, replica); err != nil {
 		return err
 	}
-	prometheus, err = watch(ctx, true, leader, standby)
+	if prometheus, err = watch(ctx, true, leader, standby); err != nil {
+		return err
+	}
+	classic, err = watch(ctx, false, leader, standby)
 	return err
 }
 
@@ -102,8 +104,10 @@ func awaitLeader(ctx context.Context) error {
 
 func stop(ctx context.Context) error {
 	var errs []error
-	if prometheus != nil {
-		errs = append(errs, prometheus.Stop(ctx))
+	for _, each := range []*prometheuskit.Prometheus{prometheus, classic} {
+		if each != nil {
+			errs = append(errs, each.Stop(ctx))
+		}
 	}
 	for _, each := range []*operator.Operator{standby, leader} {
 		if each != nil {
@@ -121,6 +125,11 @@ func stop(ctx context.Context) error {
 
 // watch starts a Prometheus that scrapes these operators.
 func watch(ctx context.Context, native bool, operators ...*operator.Operator) (*prometheuskit.Prometheus, error) {
+	return watchWith(ctx, prometheuskit.Options{Native: native}, operators...)
+}
+
+// watchWith is watch with further choices.
+func watchWith(ctx context.Context, opts prometheuskit.Options, operators ...*operator.Operator) (*prometheuskit.Prometheus, error) {
 	rules, err := os.ReadFile(rulesFile)
 	if err != nil {
 		return nil, err
@@ -129,10 +138,9 @@ func watch(ctx context.Context, native bool, operators ...*operator.Operator) (*
 	if err != nil {
 		return nil, err
 	}
-	opts := prometheuskit.Options{Rules: []byte(shorter), Interval: interval, Native: native}
+	opts.Rules, opts.Interval = []byte(shorter), interval
 	for _, each := range operators {
-		address := strings.TrimSuffix(strings.TrimPrefix(each.MetricsURL(), "http://"), "/metrics")
-		opts.Targets = append(opts.Targets, address)
+		opts.Targets = append(opts.Targets, each.MetricsAddress())
 	}
 	return program.Start(ctx, opts)
 }

@@ -108,9 +108,6 @@ func TestTheBucketOfASecondExists(t *testing.T) {
 	s := newStage(t)
 	s.create()
 	s.AwaitSubscription()
-	classic, err := watch(t.Context(), false, leader)
-	s.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { s.Expect(classic.Stop(context.WithoutCancel(t.Context()))).To(Succeed()) })
 	s.Push(1)
 	within := func(in *prometheuskit.Prometheus, expression string) func() ([]prometheuskit.Sample, error) {
 		return func() ([]prometheuskit.Sample, error) {

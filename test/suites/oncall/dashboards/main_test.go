@@ -100,7 +100,7 @@ func startOperators(ctx context.Context) (err error) {
 }
 
 func startPrometheus(ctx context.Context, program prometheus.Program) error {
-	leader, standby := address(stage.leader), address(stage.standby)
+	leader, standby := stage.leader.MetricsAddress(), stage.standby.MetricsAddress()
 	again := strings.Replace(leader, "127.0.0.1", "localhost", 1)
 	for running, opts := range map[**prometheus.Prometheus]prometheus.Options{
 		&stage.classic: {Targets: []string{leader, standby}},
@@ -114,11 +114,6 @@ func startPrometheus(ctx context.Context, program prometheus.Program) error {
 		}
 	}
 	return nil
-}
-
-// address is where the metrics of an operator are.
-func address(of *operator.Operator) string {
-	return strings.TrimSuffix(strings.TrimPrefix(of.MetricsURL(), "http://"), "/metrics")
 }
 
 // perform brings ScaledJobs into all situations in which they have series of their own.

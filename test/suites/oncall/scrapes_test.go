@@ -1,0 +1,171 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package oncall
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"miracle.dev/scaledjob-operator/test/kit/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	prometheuskit "miracle.dev/scaledjob-operator/test/kit/prometheus"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
+)
+
+// Whoever may not read the metrics sees an operator that is down, with the reason, and the alert says so. The operator goes
+// on.
+func TestScrapesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	s := newSecureStage(t)
+	nobody := s.scrape("", nil)
+	forbidden := s.scrape(s.token("forbidden", false), nil)
+	reader := s.scrape(s.token("reader", true), nil)
+
+	s.Eventually(refusal(t, nobody)).Should(ConsistOf(ContainSubstring("401 Unauthorized")))
+	s.Eventually(refusal(t, forbidden)).Should(ConsistOf(ContainSubstring("403 Forbidden")))
+	s.Eventually(up(t, reader)).Should(ConsistOf(1.0))
+	for _, refused := range []*prometheuskit.Prometheus{nobody, forbidden} {
+		s.Expect(up(t, refused)()).To(ConsistOf(0.0))
+		s.Eventually(func() ([]string, error) {
+			return firing(t.Context(), refused, func(map[string]string) bool { return true })
+		}).Should(ConsistOf("ScaledJobOperatorWithoutLeader"))
+		s.Expect(refused.Query(t.Context(), `count({__name__=~"scaledjob_.+"})`)).To(BeEmpty(), "nothing is given away")
+	}
+	s.expectWork(reader)
+}
+
+// When the certificate of the metrics server has expired, Prometheus says so. A new one needs no restart.
+func TestTheCertificateOfTheMetricsExpires(t *testing.T) {
+	t.Parallel()
+	skip.UnderShort(t, "the tests of the command have a certificate that is replaced")
+	authority, folder := certificates.NewAuthority(t), t.TempDir()
+	write := func(pair certificates.Pair) {
+		for name, content := range map[string][]byte{"tls.key": pair.Key, "tls.crt": pair.Certificate} {
+			path := filepath.Join(folder, name)
+			NewWithT(t).Expect(os.WriteFile(path+".new", content, 0o600)).To(Succeed())
+			NewWithT(t).Expect(os.Rename(path+".new", path)).To(Succeed())
+		}
+	}
+	write(authority.Expired(t, "127.0.0.1"))
+	s := newSecureStage(t, "--metrics-cert-dir="+folder)
+	scraping := s.scrape(s.token("reader", true), authority.Certificate())
+
+	s.Eventually(refusal(t, scraping)).Should(ConsistOf(ContainSubstring("certificate has expired")))
+	s.Eventually(s.Operator.Logs).Should(MatchRegexp(`TLS handshake error from .*: remote error: tls: bad certificate`))
+	write(authority.Server(t, "127.0.0.1"))
+	s.Eventually(up(t, scraping)).Should(ConsistOf(1.0))
+	s.Expect(s.Operator.Logs()).To(ContainSubstring("Updated current TLS certificate"))
+	s.expectWork(scraping)
+}
+
+// Names as long as they may be, and keys with all kinds of characters, are labels that Prometheus reads, in both formats.
+func TestStrangeNamesAreLabels(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	keys := []string{
+		`"quoted"`, "two\nlines\r\n", `back\slash\n`, "{a=\"b\"} 1\n# TYPE scaledjob_active_jobs counter", "\x00\x1b[31m\u2028\u202e",
+		"\ufffd\U0001f4a5é", strings.Repeat("k", 1024), strings.Repeat("\n", 1024),
+	}
+	for i, key := range keys {
+		name := fmt.Sprint("strange-", i)
+		name += strings.Repeat("x", 63-len(name))
+		other := s.Beside(name, key)
+		s.Expect(other.Create(t.Context(), scene.AtMost(1))).To(Succeed())
+		s.Expect(other.Push(t.Context(), i+1)).To(Succeed())
+	}
+	for format, scraping := range map[string]*prometheuskit.Prometheus{"text": classic, "protobuf": prometheus} {
+		s.Eventually(func(g Gomega) {
+			samples, err := scraping.Query(t.Context(), fmt.Sprintf(`scaledjob_queue_depth{namespace=%q}`, s.Namespace))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(samples).To(HaveLen(len(keys)))
+			labels := map[string]bool{}
+			for _, sample := range samples {
+				g.Expect(sample.Labels["scaledjob"]).To(HavePrefix(fmt.Sprintf("strange-%d", int(sample.Value)-1)))
+				labels[sample.Labels["queue"]] = true
+			}
+			g.Expect(labels).To(HaveLen(len(keys)), "each key has its own label")
+			g.Expect(labels).To(And(HaveKey(`"quoted"`), HaveKey(`two\nlines\r\n`)))
+		}).Should(Succeed(), format)
+		s.Expect(scraping.Query(t.Context(), "min_over_time(up[1m]) == 0")).To(BeEmpty(), "every scrape was read")
+	}
+}
+
+// newSecureStage is a stage with an operator of its own, which serves its metrics by HTTPS.
+func newSecureStage(t *testing.T, args ...string) *stage {
+	t.Helper()
+	s := newStage(t)
+	s.Operator = operator.New(t, operator.Options{
+		Cluster: shared.Cluster, Args: append([]string{"--metrics-secure=true", "--watch-namespaces=" + s.Namespace}, args...),
+	})
+	s.create()
+	return s
+}
+
+// expectWork has a message come, and a Job that the operator of the stage counts.
+func (s *stage) expectWork(seenBy *prometheuskit.Prometheus) {
+	s.t.Helper()
+	s.Push(1)
+	s.Eventually(func() ([]prometheuskit.Sample, error) {
+		return seenBy.Query(s.t.Context(), fmt.Sprintf("scaledjob_active_jobs{namespace=%q} == 1", s.Namespace))
+	}).Should(HaveLen(1))
+}
+
+// token makes a ServiceAccount, which may read the metrics or not, and returns a token of it.
+func (s *stage) token(name string, mayRead bool) string {
+	s.t.Helper()
+	account := metav1.ObjectMeta{Namespace: s.Namespace, Name: name}
+	s.Expect(s.API.Create(s.t.Context(), &corev1.ServiceAccount{ObjectMeta: account})).To(Succeed())
+	if mayRead {
+		s.Expect(s.API.Create(s.t.Context(), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "scaledjob-operator-metrics-reader"},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: name}},
+		})).To(Succeed())
+	}
+	config, err := shared.Cluster.ServiceAccountConfig(s.t.Context(), s.Namespace, name)
+	s.Expect(err).NotTo(HaveOccurred())
+	return config.BearerToken
+}
+
+// scrape has a Prometheus with this token scrape the operator. It trusts the authority, or any server if there is none.
+func (s *stage) scrape(token string, authority []byte) *prometheuskit.Prometheus {
+	s.t.Helper()
+	settings := map[string]any{"scheme": "https", "tls_config": map[string]any{"ca": string(authority), "insecure_skip_verify": authority == nil}}
+	if token != "" {
+		settings["authorization"] = map[string]any{"credentials": token}
+	}
+	scraping, err := watchWith(s.t.Context(), prometheuskit.Options{Scrape: settings}, s.Operator)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.t.Cleanup(func() { s.Expect(scraping.Stop(context.WithoutCancel(s.t.Context()))).To(Succeed()) })
+	return scraping
+}
+
+// refusal is why the last scrapes have failed.
+func refusal(t *testing.T, of *prometheuskit.Prometheus) func() ([]string, error) {
+	t.Helper()
+	return func() ([]string, error) { return of.ScrapeErrors(t.Context()) }
+}
+
+// up is whether the last scrapes have succeeded.
+func up(t *testing.T, in *prometheuskit.Prometheus) func() ([]float64, error) {
+	t.Helper()
+	return func() ([]float64, error) {
+		samples, err := in.Query(t.Context(), "up")
+		values := make([]float64, len(samples))
+		for i, sample := range samples {
+			values[i] = sample.Value
+		}
+		return values, err
+	}
+}

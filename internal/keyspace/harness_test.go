@@ -37,7 +37,6 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	flag.Parse()
-	connection.RedirectLogs(logr.Discard())
 	goleak.VerifyTestMain(m)
 }
 

@@ -4,6 +4,7 @@
 package resp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -49,15 +50,21 @@ const (
 // when it has too many clients. It has no Unwrap method: the client library would find the io.EOF and treat the
 // connection as a good one that was closed.
 type FarewellError struct {
-	// Reply is the error reply.
+	// Reply is the error reply. Do not show it.
 	Reply string
 
-	err error
+	shown string // shown instead of Reply
+	err   error
 }
 
 // Error returns the reply and how the connection ended, for logs.
 func (e *FarewellError) Error() string {
-	return fmt.Sprintf("the server closed the connection after %q: %v", e.Reply, e.err)
+	return fmt.Sprintf("the server closed the connection after %q: %v", cmp.Or(e.shown, e.Reply), e.err)
+}
+
+// Showing returns the same error with another text of the reply for logs.
+func (e *FarewellError) Showing(text string) *FarewellError {
+	return &FarewellError{Reply: e.Reply, shown: text, err: e.err}
 }
 
 // Guard wraps a new connection and notifies the observer about it. The result is a [syscall.Conn] if conn is one: the

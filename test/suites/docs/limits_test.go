@@ -62,7 +62,6 @@ var notLimits = map[string]string{
 	"enqueue.add: retry.APIServer.After(q.NumRequeues(request) + 1)":      "the delay of the work queue after an error",
 	"enqueue.afterBackoff":                                                "a sign, and no time",
 	"leadership.see: time.Second":                                         "the unit of a Lease",
-	"redact.tellingBytes":                                                 "how much of a password gives it away",
 	"topology.New: make(chan struct{}, 1)":                                "a signal",
 	"topology.poll: make(chan struct{}, 1)":                               "a signal",
 	"topology.newFollower: make(chan struct{}, 1)":                        "a signal",

@@ -16,7 +16,8 @@ import (
 const (
 	maxLineBytes   = 4 << 10
 	maxStringBytes = 1 << 20
-	maxReplyBytes  = 4 << 20
+	// MaxReplyBytes is the size of the largest reply, in bytes.
+	MaxReplyBytes = 4 << 20
 	// maxMessageBytes is the limit of a reply for [GuardMessages]: there may be very many such connections. The longest name
 	// of a key in a ScaledJob has 4 KiB.
 	maxMessageBytes = 16 << 10
@@ -36,7 +37,7 @@ var (
 
 // bounds checks a stream of replies against the limits. The zero value is ready.
 type bounds struct {
-	most int    // size of a reply; 0 means maxReplyBytes
+	most int    // size of a reply; 0 means MaxReplyBytes
 	line []byte // the header line that is being read
 	skip int    // remaining bytes of the current string
 	open []int  // remaining elements of each enclosing aggregate
@@ -55,7 +56,7 @@ func (b *bounds) onlyError() *string {
 	return nil
 }
 
-func (b *bounds) limit() int { return cmp.Or(b.most, maxReplyBytes) }
+func (b *bounds) limit() int { return cmp.Or(b.most, MaxReplyBytes) }
 
 // check checks the next bytes of the stream.
 func (b *bounds) check(next []byte) error {

@@ -21,8 +21,6 @@ type Observer struct {
 	// Serving is called with 1 when the server has sent a reply that is not an error, and after that with -1 when the
 	// connection is closed.
 	Serving func(more int)
-	// Received is called with the number of bytes of each read.
-	Received func(bytes int)
 }
 
 // guarded is a connection whose replies are checked.
@@ -99,9 +97,6 @@ func (c *guarded) Read(b []byte) (int, error) {
 		return 0, c.bad
 	}
 	n, err := c.Conn.Read(b)
-	if c.observer.Received != nil {
-		c.observer.Received(n)
-	}
 	if c.bad = c.replies.check(b[:n]); c.bad != nil {
 		n, err = 0, c.bad
 	}

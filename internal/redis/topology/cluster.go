@@ -4,13 +4,11 @@
 package topology
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
-	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
@@ -21,19 +19,18 @@ type cluster struct{ auth.Endpoint }
 // server implements deployment.
 func (c cluster) server(address string) auth.Endpoint { return c.ServerAt(address) }
 
-// ask implements deployment.
-func (c cluster) ask(ctx context.Context, conn *connection.Conn) (answer, error) {
-	var said answer
-	err := conn.Pipeline(ctx, func(replies []any) (err error) {
-		for i, reply := range replies {
-			refusal, refused := reply.(resp.Error)
-			if refused && (i == 0 || strings.HasPrefix(string(refusal), noPermission)) {
-				return clusterRefusal(refusal)
-			}
+// commands implements deployment.
+func (c cluster) commands() [][]any { return [][]any{{"cluster", "slots"}, {"cluster", "nodes"}} }
+
+// parse implements deployment.
+func (c cluster) parse(replies []any, address string) (said answer, err error) {
+	for i, reply := range replies {
+		refusal, refused := reply.(resp.Error)
+		if refused && (i == 0 || strings.HasPrefix(string(refusal), noPermission)) {
+			return answer{}, clusterRefusal(refusal)
 		}
-		said.nodes, err = parseNodes(replies[0], replies[1], conn.Endpoint().Address)
-		return err
-	}, []any{"cluster", "slots"}, []any{"cluster", "nodes"})
+	}
+	said.nodes, err = parseNodes(replies[0], replies[1], address)
 	return said, err
 }
 

@@ -122,7 +122,7 @@ func TestRepliesOfSentinels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			said, err := parseNaming(c.replies)
+			said, err := sentinels{}.parse(c.replies, "")
 			g.Expect(said.by).To(Equal(c.is))
 			g.Expect(said.others).To(Equal(c.others))
 			if c.reason != "" {
@@ -223,9 +223,9 @@ func TestAFreshSentinelDoesNotLeadBackToTheOldMaster(t *testing.T) {
 		for _, each := range all {
 			each.asked = time.Now()
 			if f.pollers[each.from] == nil {
-				f.pollers[each.from] = &poller{address: each.from, stop: func() {}}
+				f.pollers[each.from] = &poller{stop: func() {}}
 			}
-			f.note(f.pollers[each.from], each)
+			f.note(each.from, f.pollers[each.from], each)
 		}
 		f.consider(time.Now())
 		g.Expect(f.wanted(f.ofDeployment(), nil)).To(ConsistOf("seed:1", "a:1", "b:1"))
@@ -260,9 +260,9 @@ func TestSentinelsAreRememberedWhileTheOneThatIsNamedIsGone(t *testing.T) {
 			say := func(at time.Time, each answer) {
 				each.asked = at
 				if f.pollers[each.from] == nil {
-					f.pollers[each.from] = &poller{address: each.from, stop: func() {}}
+					f.pollers[each.from] = &poller{stop: func() {}}
 				}
-				f.note(f.pollers[each.from], each)
+				f.note(each.from, f.pollers[each.from], each)
 				f.consider(at)
 			}
 			now := time.Now()
@@ -288,10 +288,10 @@ func TestAnswersThatHaveBecomeOldAreNotUsed(t *testing.T) {
 	f := newFollower(connection.NewPool(connection.Options{}), newShares(), e, make(chan struct{}, 1), logr.Discard())
 	now := time.Now()
 	hear := func(asked time.Time) {
-		f.pollers["s1:1"] = &poller{address: "s1:1"}
+		f.pollers["s1:1"] = &poller{}
 		said := names("m:1", 1)
 		said.asked, said.life = asked, leastLife
-		f.note(f.pollers["s1:1"], said)
+		f.note("s1:1", f.pollers["s1:1"], said)
 	}
 	hear(now)
 	f.consider(now)
@@ -319,10 +319,10 @@ func TestNothingIsKnownBeforeOldAnswersWereLookedFor(t *testing.T) {
 		g := NewWithT(t)
 		e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
 		f := newFollower(connection.NewPool(connection.Options{}), newShares(), e, make(chan struct{}, 1), logr.Discard())
-		f.pollers["s1:1"] = &poller{address: "s1:1"}
+		f.pollers["s1:1"] = &poller{}
 		said := names("m:1", 1)
 		said.asked = time.Now()
-		f.note(f.pollers["s1:1"], said)
+		f.note("s1:1", f.pollers["s1:1"], said)
 		f.consider(time.Now())
 		time.Sleep(lookTimeout - time.Millisecond)
 		_, err := f.locate("emails")

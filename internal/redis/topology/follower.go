@@ -19,6 +19,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
 const (
@@ -51,11 +52,13 @@ const (
 type deployment interface {
 	// server returns the endpoint of a server to ask.
 	server(address string) auth.Endpoint
-	// ask asks a server.
-	ask(ctx context.Context, conn *connection.Conn) (answer, error)
 	// decide returns what follows from what was said, by servers of which so many are asked; nil if nothing does. epoch is
 	// that of the latest failover that any of them knew of.
 	decide(said []answer, asked int, epoch uint64) *view
+	// commands returns the commands that ask a server.
+	commands() [][]any
+	// parse parses the replies to them of the server at an address.
+	parse(replies []any, address string) (answer, error)
 	// explain returns why nothing is known, by the error of one of the servers.
 	explain(cause *failure.Error) *failure.Error
 	// belongs reports whether a server is one of those that the deployment is known to have.
@@ -106,10 +109,11 @@ type follower struct {
 	endpoint auth.Endpoint
 	pool     *connection.Pool
 	log      logr.Logger
-	// shares are those of the tenants that use the deployment. users is how many owners of each tenant do, and asked how
-	// many servers are asked on behalf of each. The lock of shares guards them.
-	shares       *shares
-	users, asked map[string]int
+	// shares are those of the tenants that use the deployment. users is how many objects of each tenant do, and polled how
+	// many servers may be polled. The lock of shares guards them.
+	shares *shares
+	users  map[string]int
+	polled int
 	// changed is set when a place may have changed.
 	changed chan<- struct{}
 	// gone is closed when nobody uses the deployment any longer.
@@ -148,17 +152,15 @@ type follower struct {
 	pollers map[string]*poller
 	// differs means that an answer differs from the one before.
 	differs bool
-	// noted numbers the answers that say something new. considered is the number of the last one that was considered, and
-	// lasted how long that took.
+	// noted is how many answers have said something new, and considered how many of them were considered.
 	noted, considered uint64
-	lasted            time.Duration
 	// heard is closed, and replaced, after an answer, and after answers were considered.
 	heard chan struct{}
 }
 
 func newFollower(pool *connection.Pool, shares *shares, e auth.Endpoint, changed chan<- struct{}, log logr.Logger) *follower {
 	f := &follower{
-		endpoint: e, pool: pool, log: log, shares: shares, users: map[string]int{}, asked: map[string]int{},
+		endpoint: e, pool: pool, log: log, shares: shares, users: map[string]int{},
 		changed: changed, gone: make(chan struct{}), news: make(chan struct{}, 1), heard: make(chan struct{}),
 		answers: map[string]answer{}, pollers: map[string]*poller{}, begun: time.Now(),
 		newAddresses: rate.NewLimiter(rate.Every(newAddressInterval), mostNewAddresses), met: map[string]time.Time{},
@@ -205,9 +207,10 @@ func (f *follower) step(ctx context.Context, asking *sync.WaitGroup) {
 	began := time.Now()
 	f.consider(began)
 	f.adjust(ctx, asking)
+	f.shares.spend(f, time.Since(began))
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.considered, f.lasted = noted, time.Since(began)
+	f.considered = noted
 	f.announce()
 }
 
@@ -216,6 +219,7 @@ func (f *follower) adjust(ctx context.Context, asking *sync.WaitGroup) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	wanted := f.wanted(f.ofDeployment(), f.masters)
+	wanted = wanted[:f.shares.poll(f, len(wanted))]
 	for address, p := range f.pollers {
 		if !slices.Contains(wanted, address) {
 			p.stop()
@@ -231,25 +235,40 @@ func (f *follower) adjust(ctx context.Context, asking *sync.WaitGroup) {
 	}
 }
 
-// poll begins to ask a server, if there may be one more. Call it with the lock held.
+// poll begins to ask a server. Call it with the lock held.
 func (f *follower) poll(ctx context.Context, asking *sync.WaitGroup, address string) {
-	end, admitted := f.shares.admit(f)
-	if !admitted {
-		return
-	}
 	polling, stop := context.WithCancel(ctx)
+	conn := f.pool.Conn(f.server(address), 0)
 	p := &poller{
-		address: address, conn: f.pool.Conn(f.server(address), 0), ask: f.ask, begin: f.begin,
+		begin: func(ctx context.Context) (*share, error) { return f.shares.begin(ctx, f) },
+		ask:   func(ctx context.Context, by *share) (answer, error) { return f.ask(ctx, conn, by) },
 		hurry: make(chan struct{}, 1), stop: stop,
 	}
 	f.pollers[address] = p
-	asking.Go(func() {
-		defer end()
-		p.run(polling, func(said answer) time.Duration { return f.settle(polling, f.note(p, said)) })
-	})
+	asking.Go(func() { p.run(polling, func(said answer) { f.note(address, p, said) }) })
 	if f.endpoint.Mode == auth.ModeSentinel {
-		asking.Go(func() { f.listen(polling, p.conn) })
+		asking.Go(func() { f.listen(polling, conn) })
 	}
+}
+
+// ask asks a server, with the share of a tenant.
+func (f *follower) ask(ctx context.Context, conn *connection.Conn, by *share) (said answer, err error) {
+	var replies [][]byte
+	err = conn.Pipeline(ctx, func(raw [][]byte) (err error) {
+		replies = raw
+		began := time.Now()
+		defer func() { by.time.Spend(time.Since(began)) }()
+		decoded := make([]any, len(raw))
+		for i, each := range raw {
+			if decoded[i], err = resp.Decode(each); err != nil {
+				return err
+			}
+		}
+		said, err = f.parse(decoded, conn.Endpoint().Address)
+		return err
+	}, f.commands()...)
+	by.time.Spend(costOf(replies, err))
+	return said, err
 }
 
 // judge returns the answers of servers that belong to the deployment, and keeps which ones do not. An address, such as that
@@ -342,57 +361,32 @@ func (f *follower) forget() {
 	maps.DeleteFunc(f.met, func(_ string, at time.Time) bool { return time.Since(at) > forgetAddress })
 }
 
-// begin waits until a server may be asked.
-func (f *follower) begin(ctx context.Context) (end func(time.Duration), err error) {
-	return f.shares.begin(ctx, f)
-}
-
-// note takes an answer, unless its server is not asked any longer, and returns its number; 0 if it says the same as the
-// one before. After an error, what the server said before counts for a while.
-func (f *follower) note(from *poller, said answer) (number uint64) {
+// note takes an answer, unless its server is not asked any longer. After an error, what the server said before counts for
+// a while.
+func (f *follower) note(address string, by *poller, said answer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.pollers[from.address] != from {
-		return 0
+	if f.pollers[address] != by {
+		return
 	}
-	before := f.answers[from.address]
+	before := f.answers[address]
 	if said.err != nil {
 		said.asked, said.by, said.others, said.life, said.nodes = before.asked, before.by, before.others, before.life, before.nodes
 	}
-	said.from, said.number = from.address, before.number
+	said.from = address
 	if !said.same(before) {
 		f.noted++
-		number, said.number = f.noted, f.noted
 		f.differs = true
 		set(f.news)
 	}
-	f.answers[from.address] = said
+	f.answers[address] = said
 	f.announce()
-	return number
 }
 
 // announce wakes those who wait for answers. Call it with the lock held.
 func (f *follower) announce() {
 	close(f.heard)
 	f.heard = make(chan struct{})
-}
-
-// settle waits until the answer with this number was considered or ctx is done, and returns how long that took.
-func (f *follower) settle(ctx context.Context, number uint64) (lasted time.Duration) {
-	for number > 0 {
-		f.mu.Lock()
-		heard, considered, lasted := f.heard, f.considered, f.lasted
-		f.mu.Unlock()
-		if considered >= number {
-			return lasted
-		}
-		select {
-		case <-ctx.Done():
-			return 0
-		case <-heard:
-		}
-	}
-	return 0
 }
 
 // consider publishes what follows from the answers, if they differ or have become old.
@@ -562,10 +556,10 @@ func (f *follower) refresh(ctx context.Context) {
 	f.hurry()
 	for {
 		f.mu.Lock()
-		heard, waiting := f.heard, false
+		heard, waiting := f.heard, f.considered < f.noted
 		for address := range f.pollers {
 			last := f.answers[address]
-			waiting = waiting || last.err == nil && last.tried.Before(began) || last.number > f.considered
+			waiting = waiting || last.err == nil && last.tried.Before(began)
 		}
 		f.mu.Unlock()
 		if !waiting {

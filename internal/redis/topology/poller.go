@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
@@ -24,8 +23,6 @@ const (
 type answer struct {
 	// from is the address of the server.
 	from string
-	// number numbers the answers of all servers that say something new.
-	number uint64
 	// asked is when the question was sent, and tried when the last one was, with or without an answer.
 	asked, tried time.Time
 	// by is what a sentinel says, and others are the addresses of the other sentinels that it knows. life is how long the
@@ -78,32 +75,29 @@ func (a answer) same(as answer) bool {
 
 // poller asks one server again and again.
 type poller struct {
-	address string
-	conn    *connection.Conn
-	ask     func(ctx context.Context, conn *connection.Conn) (answer, error)
-	// begin waits until the server may be asked, until its context is done. end is called with the cost of the question.
-	begin func(ctx context.Context) (end func(cost time.Duration), err error)
+	// begin waits until the server may be asked, and returns with whose share.
+	begin func(ctx context.Context) (*share, error)
+	ask   func(ctx context.Context, by *share) (answer, error)
 	// hurry has a token when the server is to be asked now.
 	hurry chan struct{}
 	stop  context.CancelFunc
 }
 
-// run asks until ctx is done, and reports each answer. report returns how long it took to consider the answer.
-func (p *poller) run(ctx context.Context, report func(answer) time.Duration) {
+// run asks until ctx is done, and reports each answer.
+func (p *poller) run(ctx context.Context, report func(answer)) {
 	for {
-		end, err := p.begin(ctx)
+		by, err := p.begin(ctx)
 		if err != nil {
 			return
 		}
-		began, before := time.Now(), p.conn.Received()
-		said, err := p.ask(ctx, p.conn)
-		received := p.conn.Received() - before
+		began := time.Now()
+		said, err := p.ask(ctx, by)
+		by.end()
 		if ctx.Err() != nil {
-			end(costOf(received, 0))
 			return
 		}
 		said.asked, said.tried, said.err = began, began, failure.Classify(err)
-		end(costOf(received, report(said)))
+		report(said)
 		if !pause(ctx, time.Until(began.Add(leastInterval)), nil) || !pause(ctx, time.Until(began.Add(askInterval)), p.hurry) {
 			return
 		}

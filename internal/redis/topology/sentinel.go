@@ -37,20 +37,16 @@ type sentinels struct{ auth.Endpoint }
 // server implements deployment.
 func (s sentinels) server(address string) auth.Endpoint { return s.SentinelAt(address) }
 
-// ask implements deployment. The address of the master is that of the new one as soon as a failover has made it a
+// commands implements deployment. The address of the master is that of the new one as soon as a failover has made it a
 // master, and the epoch changes at the same moment. If that is between the first two commands, the answer has the new
 // master with the old epoch, and never the old master with the new epoch.
-func (s sentinels) ask(ctx context.Context, conn *connection.Conn) (said answer, err error) {
+func (s sentinels) commands() [][]any {
 	name := s.Sentinels.Value().MasterName
-	err = conn.Pipeline(ctx, func(replies []any) (err error) {
-		said, err = parseNaming(replies)
-		return err
-	}, []any{"sentinel", "master", name}, []any{"sentinel", "get-master-addr-by-name", name}, []any{"sentinel", "sentinels", name})
-	return said, err
+	return [][]any{{"sentinel", "master", name}, {"sentinel", "get-master-addr-by-name", name}, {"sentinel", "sentinels", name}}
 }
 
-// parseNaming parses the replies to the three commands. A sentinel may refuse to tell the others.
-func parseNaming(replies []any) (said answer, err error) {
+// parse implements deployment. A sentinel may refuse to tell the others.
+func (s sentinels) parse(replies []any, _ string) (said answer, err error) {
 	for _, reply := range replies[:2] {
 		if refusal, refused := reply.(resp.Error); refused {
 			return answer{}, refusalOf(refusal)

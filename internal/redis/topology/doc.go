@@ -14,7 +14,11 @@
 // # The files
 //
 //	directory.go   the deployments in use
-//	follower.go    one deployment: whom to ask, and what is published
+//	follower.go    one deployment: which servers are asked
+//	membership.go  which servers belong to it
+//	responses.go   what its servers have said
+//	publishing.go  what follows from that
+//	routing.go     where a key is
 //	poller.go      one server that is asked, again and again
 //	shares.go      how much is asked on behalf of each tenant
 //	sentinel.go    what sentinels say, and which of them is right

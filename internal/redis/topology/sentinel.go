@@ -21,6 +21,14 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
+const (
+	// listenTimeout is how long a sentinel may be silent. newsAtOnce is how many of its messages are followed at once, and
+	// newsInterval how often there may be one more. The others wait.
+	listenTimeout = time.Minute
+	newsAtOnce    = 20
+	newsInterval  = 500 * time.Millisecond
+)
+
 // naming is the master that a sentinel names. It is comparable.
 type naming struct {
 	// master is the address of the master, and epoch the number of the failover that made it one. A later failover has a

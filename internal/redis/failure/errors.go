@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package failure classifies the errors of connections to Redis. Each class has a reason and a message that tells the
-// user what to correct. A message contains no text of the server: at most the name of the command, among those that the
+// Package failure classifies the errors of connections to Redis. Each class has a reason and a message that says what to
+// correct. A message contains no text of the server: at most the name of the command, among those that the
 // operator runs, that the server rejected. Package topology adds an address that servers have announced, in bounds.
 package failure
 

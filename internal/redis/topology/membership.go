@@ -15,27 +15,27 @@ import (
 const (
 	// mostNewAddresses is how many addresses may be new at once, and newAddressInterval how often there may be one more. An
 	// address that was not named for forgetAddress is new again.
-	mostNewAddresses   = mostAsked + mostMasters
+	mostNewAddresses   = mostPolled + mostMasters
 	newAddressInterval = time.Second
 	forgetAddress      = 10 * time.Minute
 )
 
-// judge returns the answers of servers that belong to the deployment, and keeps which ones do not. An address, such as that
-// of a Pod, may by now be that of a server of another deployment. So a server counts if the user names it, or if servers that
-// count know it, or did before.
-func (f *follower) judge(said []answer) (believed []answer) {
-	known := f.knownBefore(said)
-	f.outsiders = map[string]bool{}
-	for _, each := range said {
-		f.outsiders[each.from] = true
+// members returns the responses of the servers that belong to the deployment, and records which ones do not. An address,
+// such as that of a Pod, may by now be that of a server of another deployment. So a server belongs to the deployment if the
+// user names it, or if a server that belongs to it knows it, or did before.
+func (w *watcher) members(reported []response) (believed []response) {
+	known := w.formerPeers(reported)
+	w.nonMembers = map[string]bool{}
+	for _, each := range reported {
+		w.nonMembers[each.from] = true
 	}
 	for before := -1; before < len(believed); {
 		before = len(believed)
-		for _, each := range said {
-			if !f.outsiders[each.from] || !f.names(each.from) && !f.belongs(each, known) {
+		for _, each := range reported {
+			if !w.nonMembers[each.from] || !w.isConfigured(each.from) && !w.isMember(each, known) {
 				continue
 			}
-			delete(f.outsiders, each.from)
+			delete(w.nonMembers, each.from)
 			believed = append(believed, each)
 			for _, peer := range each.peers() {
 				known[peer] = true
@@ -45,75 +45,74 @@ func (f *follower) judge(said []answer) (believed []answer) {
 	return believed
 }
 
-// foreign returns the addresses of nodes that have the ID of another Cluster, by what they say themselves. The nodes that
-// believe such an address to be that of one of them do not know yet.
-func (f *follower) foreign(said []answer) map[string]bool {
+// ofOtherClusters returns the addresses of nodes that report an ID which no node of this Cluster has. The nodes of this
+// Cluster may not know yet that the address is no longer that of one of them.
+func (w *watcher) ofOtherClusters(reported []response) map[string]bool {
 	found := map[string]bool{}
-	for _, each := range said {
-		if f.outsiders[each.from] && each.nodes != nil && each.nodes.self != "" {
+	for _, each := range reported {
+		if w.nonMembers[each.from] && each.nodes != nil && each.nodes.self != "" {
 			found[each.from] = true
 		}
 	}
 	return found
 }
 
-// names reports whether the user names an address.
-func (f *follower) names(address string) bool {
-	return slices.Contains(f.endpoint.Addresses(), address)
+// isConfigured reports whether the user names an address.
+func (w *watcher) isConfigured(address string) bool {
+	return slices.Contains(w.endpoint.Addresses(), address)
 }
 
-// knownBefore returns what the servers of the deployment were known by. It is empty if those that the user names know
+// formerPeers returns the IDs by which the servers of the deployment were known. It is empty if those that the user names know
 // others, but none of these: then the addresses lead to another deployment now.
-func (f *follower) knownBefore(said []answer) map[string]bool {
-	var told []string
-	for _, each := range said {
-		if f.names(each.from) {
-			told = append(told, each.peers()...)
+func (w *watcher) formerPeers(reported []response) map[string]bool {
+	var named []string
+	for _, each := range reported {
+		if w.isConfigured(each.from) {
+			named = append(named, each.peers()...)
 		}
 	}
 	known := map[string]bool{}
-	if len(told) == 0 || slices.ContainsFunc(told, func(peer string) bool { return f.peers[peer] }) {
-		maps.Copy(known, f.peers)
+	if len(named) == 0 || slices.ContainsFunc(named, func(peer string) bool { return w.peers[peer] }) {
+		maps.Copy(known, w.peers)
 	}
 	return known
 }
 
-// ofDeployment returns the answers, except for those of servers that do not belong to the deployment. Call it with the
-// lock held.
-func (f *follower) ofDeployment() map[string]answer {
-	all := maps.Clone(f.answers)
-	maps.DeleteFunc(all, func(address string, _ answer) bool { return f.outsiders[address] })
+// memberResponses returns the responses of the servers that belong to the deployment. Call it with the lock held.
+func (w *watcher) memberResponses() map[string]response {
+	all := maps.Clone(w.responses)
+	maps.DeleteFunc(all, func(address string, _ response) bool { return w.nonMembers[address] })
 	return all
 }
 
-// meet reports whether an address may be used: it is known, or there were few new ones.
-func (f *follower) meet(address string) bool {
-	if _, known := f.met[address]; !known && !f.names(address) && !f.newAddresses.Allow() {
+// mayUse reports whether an address may be used: it is known, or there were few new ones. If so, it is known from now on.
+func (w *watcher) mayUse(address string) bool {
+	if _, known := w.lastUsed[address]; !known && !w.isConfigured(address) && !w.newAddresses.Allow() {
 		return false
 	}
-	f.met[address] = time.Now()
+	w.lastUsed[address] = time.Now()
 	return true
 }
 
-// forget forgets the addresses that were not in use for some time.
-func (f *follower) forget() {
-	f.mu.Lock()
-	for address := range f.pollers {
-		f.met[address] = time.Now()
+// forgetAddresses forgets the addresses that were not in use for some time.
+func (w *watcher) forgetAddresses() {
+	w.mu.Lock()
+	for address := range w.pollers {
+		w.lastUsed[address] = time.Now()
 	}
-	f.mu.Unlock()
-	if known := f.known.Load(); known != nil {
+	w.mu.Unlock()
+	if known := w.known.Load(); known != nil {
 		for _, each := range known.servers() {
-			f.met[each.Address] = time.Now()
+			w.lastUsed[each.Address] = time.Now()
 		}
 	}
-	maps.DeleteFunc(f.met, func(_ string, at time.Time) bool { return time.Since(at) > forgetAddress })
+	maps.DeleteFunc(w.lastUsed, func(_ string, at time.Time) bool { return time.Since(at) > forgetAddress })
 }
 
-// peersOf returns what servers are known by.
-func peersOf(said []answer) map[string]bool {
+// peersOf returns the IDs of all servers that these servers know.
+func peersOf(reported []response) map[string]bool {
 	peers := map[string]bool{}
-	for _, each := range said {
+	for _, each := range reported {
 		for _, peer := range each.peers() {
 			peers[peer] = true
 		}

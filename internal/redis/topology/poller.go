@@ -11,38 +11,38 @@ import (
 )
 
 const (
-	// askInterval is the time between two questions to a server, and leastInterval the time if something contradicts what
+	// pollInterval is the time between two requests to a server, and leastPollInterval the time if something contradicts what
 	// is known.
-	askInterval   = time.Second
-	leastInterval = 50 * time.Millisecond
+	pollInterval      = time.Second
+	leastPollInterval = 50 * time.Millisecond
 )
 
-// poller asks one server again and again.
+// poller polls one server.
 type poller struct {
-	// begin waits until the server may be asked, and returns with whose share.
-	begin func(ctx context.Context) (*share, error)
-	ask   func(ctx context.Context, by *share) (answer, error)
-	// hurry has a token when the server is to be asked now.
-	hurry chan struct{}
-	stop  context.CancelFunc
+	// begin waits until the server may be polled, and returns whose share that takes.
+	begin   func(ctx context.Context) (*share, error)
+	request func(ctx context.Context, by *share) (response, error)
+	// pollNow has a token when the server is to be polled at once.
+	pollNow chan struct{}
+	stop    context.CancelFunc
 }
 
-// run asks until ctx is done, and reports each answer.
-func (p *poller) run(ctx context.Context, report func(answer)) {
+// run polls until ctx is done, and passes each response to report.
+func (p *poller) run(ctx context.Context, report func(response)) {
 	for {
 		by, err := p.begin(ctx)
 		if err != nil {
 			return
 		}
 		began := time.Now()
-		said, err := p.ask(ctx, by)
+		reported, err := p.request(ctx, by)
 		by.end()
 		if ctx.Err() != nil {
 			return
 		}
-		said.asked, said.tried, said.err = began, began, failure.Classify(err)
-		report(said)
-		if !pause(ctx, time.Until(began.Add(leastInterval)), nil) || !pause(ctx, time.Until(began.Add(askInterval)), p.hurry) {
+		reported.sentAt, reported.triedAt, reported.err = began, began, failure.Classify(err)
+		report(reported)
+		if !pause(ctx, time.Until(began.Add(leastPollInterval)), nil) || !pause(ctx, time.Until(began.Add(pollInterval)), p.pollNow) {
 			return
 		}
 	}

@@ -33,94 +33,95 @@ func (v *view) servers() []auth.Endpoint {
 	return slices.AppendSeq(slices.Clone(v.masters), maps.Values(v.importing))
 }
 
-// same reports whether keys are at the same places.
+// same reports whether the routes of all keys are the same.
 func (v *view) same(as *view) bool {
 	return (v.err == nil) == (as.err == nil) && slices.Equal(v.masters, as.masters) && slices.Equal(v.owners, as.owners) &&
 		maps.Equal(v.importing, as.importing)
 }
 
-// consider publishes what follows from the answers, if they differ or have become old.
-func (f *follower) consider(now time.Time) {
-	f.looked.Store(&now)
-	said, causes, asked, complete, differ := f.recent(now)
+// process publishes what follows from the responses, if they differ from before or some have become old.
+func (w *watcher) process(now time.Time) {
+	w.checkedAt.Store(&now)
+	reported, causes, polled, complete, differ := w.recent(now)
 	if !differ {
 		return
 	}
-	believed := f.judge(said)
-	if len(believed) == 0 && len(said) > 0 {
+	believed := w.members(reported)
+	if len(believed) == 0 && len(reported) > 0 {
 		causes = append(causes, anotherDeployment())
 	}
-	next := f.conclude(believed, causes, asked, complete || now.Sub(f.begun) >= askInterval)
+	next := w.evaluate(believed, causes, polled, complete || now.Sub(w.begun) >= pollInterval)
 	if next == nil {
-		return // The first answers are still to come.
+		return // The first responses are still to come.
 	}
-	f.attest(believed)
-	next.leaveOut(f.foreign(said))
-	if next.err == nil || next.epoch > f.epoch {
-		f.epoch = next.epoch
+	w.recordAnswering(believed)
+	next.leaveOut(w.ofOtherClusters(reported))
+	if next.err == nil || next.epoch > w.epoch {
+		w.epoch = next.epoch
 	}
 	if next.err == nil {
-		f.masters = next.masters
+		w.masters = next.masters
 	}
 	// Servers that know nobody, as right after a start, do not show that the others are gone.
 	if peers := peersOf(believed); len(peers) > 0 {
-		f.peers = peers
+		w.peers = peers
 	}
-	before := f.known.Swap(next)
+	before := w.known.Swap(next)
 	if before == nil || !before.same(next) {
-		f.changes.Add(1)
-		set(f.changed)
-		f.describe(before, next)
-		f.forgetUnused(next)
+		w.changes.Add(1)
+		set(w.changed)
+		w.logChange(before, next)
+		w.forgetUnusable(next)
 	}
 }
 
-// conclude returns what follows from the answers and from the errors of the servers that have not answered. It returns nil
-// while the first answers are still to come. Before that, waited says whether errors alone count.
-func (f *follower) conclude(said []answer, causes []*failure.Error, asked int, waited bool) *view {
-	next := f.decide(said, asked, f.epoch)
+// evaluate returns what follows from the responses, and from the errors of the servers that did not respond. It returns nil
+// if that is not clear yet: before the first view, errors alone count only if waited says that the servers had time to
+// respond.
+func (w *watcher) evaluate(reported []response, causes []*failure.Error, polled int, waited bool) *view {
+	next := w.merge(reported, polled, w.epoch)
 	if next == nil {
 		cause := worst(causes)
 		switch {
-		case cause != nil && (waited || f.known.Load() != nil):
-			return &view{err: f.explain(cause)}
-		case cause == nil && f.known.Load() != nil: // The answers have become old, and nothing has failed.
-			return &view{err: failure.Classify(fmt.Errorf("asking where keys of %s are: %w", f.endpoint, failure.ErrBusy))}
+		case cause != nil && (waited || w.known.Load() != nil):
+			return &view{err: w.explain(cause)}
+		case cause == nil && w.known.Load() != nil: // The responses have become old, and nothing has failed.
+			return &view{err: failure.Classify(fmt.Errorf("polling the servers of %s: %w", w.endpoint, failure.ErrBusy))}
 		}
 		return nil
 	}
-	if next.err == nil && slices.ContainsFunc(next.servers(), func(is auth.Endpoint) bool { return !f.meet(is.Address) }) {
-		f.mu.Lock()
-		f.differs = true // Some may be met later.
-		f.mu.Unlock()
+	if next.err == nil && slices.ContainsFunc(next.servers(), func(is auth.Endpoint) bool { return !w.mayUse(is.Address) }) {
+		w.mu.Lock()
+		w.differs = true // Some may be used later.
+		w.mu.Unlock()
 		return &view{err: tooManyAddresses()}
 	}
 	return next
 }
 
-// describe logs what is new.
-func (f *follower) describe(before, next *view) {
+// logChange logs what is new.
+func (w *watcher) logChange(before, next *view) {
 	const mostLogged = 8
 	if next.err != nil {
-		f.log.Info("The servers of a Redis deployment do not say where keys are", "reason", next.err.Reason, "cause", f.withoutPassword(next.err.Cause()))
+		w.log.Info("The servers of a Redis deployment do not say where keys are", "reason", next.err.Reason, "cause", w.withoutPassword(next.err.Cause()))
 		return
 	}
 	if before == nil || before.err != nil || !slices.Equal(before.masters, next.masters) {
 		first := make([]string, 0, mostLogged)
 		for _, each := range next.masters[:min(len(next.masters), mostLogged)] {
-			first = append(first, f.shown(each.Address))
+			first = append(first, w.shown(each.Address))
 		}
-		f.log.Info("The masters of a Redis deployment", "masters", len(next.masters), "addresses", first)
+		w.log.Info("The masters of a Redis deployment", "masters", len(next.masters), "addresses", first)
 	}
 }
 
-// severity orders the reasons for which servers do not answer: what only a person can mend comes first.
+// severity orders the reasons for which servers do not respond: what only a person can correct comes first.
 var severity = []failure.Reason{
 	failure.ReasonWrongMode, failure.ReasonMasterNotFound, failure.ReasonDialDenied, failure.ReasonAuthFailed, failure.ReasonPermissionDenied,
 	failure.ReasonTLSFailed, failure.ReasonSecretNotFound, failure.ReasonSecretInvalid, failure.ReasonSecretForbidden,
 }
 
-// worst returns the error that tells most; nil if there is none.
+// worst returns the error that a person must correct first; nil if there is none.
 func worst(causes []*failure.Error) *failure.Error {
 	var found *failure.Error
 	rank := func(err *failure.Error) int {

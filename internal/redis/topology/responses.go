@@ -13,126 +13,128 @@ import (
 )
 
 const (
-	// answerLife is how long an answer counts. A master that no sentinel has named for so long is not used: there may be
-	// a new one by now. It is longer than the timeout of a question and the time until the next. The answer of a sentinel
-	// that may make another server the master sooner counts for less, but at least for leastLife.
-	answerLife = 5 * time.Second
-	leastLife  = 3 * askInterval
+	// responseLife is how long a response counts. A master that no sentinel has named for so long is not used: there may be
+	// a new one by now. It is longer than the timeout of a request and the time until the next one. The response of a sentinel
+	// that may make another server the master sooner counts for a shorter time, but at least for leastLife.
+	responseLife = 5 * time.Second
+	leastLife    = 3 * pollInterval
 )
 
-// answer is what a server has said last.
-type answer struct {
+// response is what a server reported last.
+type response struct {
 	// from is the address of the server.
 	from string
-	// asked is when the question was sent, and tried when the last one was, with or without an answer.
-	asked, tried time.Time
-	// by is what a sentinel says, and others are the addresses of the other sentinels that it knows. life is how long the
-	// answer counts; 0 means answerLife.
-	by     *naming
+	// sentAt is when the request for it was sent, and triedAt when the last request was sent, which may have failed.
+	sentAt, triedAt time.Time
+	// named is the master that a sentinel names, and others are the other sentinels that it knows. life is how long the
+	// response counts; 0 means responseLife.
+	named  *naming
 	others []other
 	life   time.Duration
-	// nodes is what a node of a Cluster says.
+	// nodes is what a node of a Cluster reports.
 	nodes *nodes
-	// err is why there was no answer since.
+	// err is why there was no response since.
 	err *failure.Error
 }
 
-// other is a sentinel that another one knows. id is its run ID, or its address if that is not told.
+// other is a sentinel that another one knows. id is its run ID, or its address if the run ID is not known.
 type other struct{ address, id string }
 
 // peers returns the IDs of the servers that the server knows.
-func (a answer) peers() (ids []string) {
-	if a.nodes != nil {
-		return a.nodes.masters
+func (r response) peers() (ids []string) {
+	if r.nodes != nil {
+		return r.nodes.masters
 	}
-	for _, its := range a.others {
+	for _, its := range r.others {
 		ids = append(ids, its.id)
 	}
 	return ids
 }
 
-// hasSaid reports whether there is an answer that counts.
-func (a answer) hasSaid() bool { return a.by != nil || a.nodes != nil }
+// counts reports whether there is a response that is not too old.
+func (r response) counts() bool { return r.named != nil || r.nodes != nil }
 
-// old reports whether the answer does not count any longer.
-func (a answer) old(now time.Time) bool { return since(a.asked, now) >= cmp.Or(a.life, answerLife) }
+// old reports whether the response is too old to count.
+func (r response) old(now time.Time) bool {
+	return since(r.sentAt, now) >= cmp.Or(r.life, responseLife)
+}
 
 // since returns the time between two moments. While a machine is suspended, only the wall clock goes on.
 func since(then, now time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }
 
-// same reports whether the same follows from two answers.
-func (a answer) same(as answer) bool {
+// same reports whether the same follows from two responses.
+func (r response) same(as response) bool {
 	reason := func(err *failure.Error) failure.Reason {
 		if err == nil {
 			return ""
 		}
 		return err.Reason
 	}
-	return a.hasSaid() == as.hasSaid() && reason(a.err) == reason(as.err) && slices.Equal(a.others, as.others) &&
-		(a.by == nil || *a.by == *as.by) && (a.nodes == nil || a.nodes.same(as.nodes))
+	return r.counts() == as.counts() && reason(r.err) == reason(as.err) && slices.Equal(r.others, as.others) &&
+		(r.named == nil || *r.named == *as.named) && (r.nodes == nil || r.nodes.same(as.nodes))
 }
 
-// note takes an answer, unless its server is not asked any longer. After an error, what the server said before counts for
-// a while.
-func (f *follower) note(address string, by *poller, said answer) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.pollers[address] != by {
+// record stores a response, unless its server is not polled any longer. After an error, the response before it counts until
+// it is too old.
+func (w *watcher) record(address string, by *poller, reported response) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pollers[address] != by {
 		return
 	}
-	before := f.answers[address]
-	if said.err != nil {
-		said.asked, said.by, said.others, said.life, said.nodes = before.asked, before.by, before.others, before.life, before.nodes
+	before := w.responses[address]
+	if reported.err != nil {
+		reported.sentAt, reported.named, reported.others, reported.life, reported.nodes = before.sentAt, before.named, before.others, before.life, before.nodes
 	}
-	said.from = address
-	if !said.same(before) {
-		f.noted++
-		f.differs = true
-		set(f.news)
+	reported.from = address
+	if !reported.same(before) {
+		w.received++
+		w.differs = true
+		set(w.unprocessed)
 	}
-	f.answers[address] = said
-	f.announce()
+	w.responses[address] = reported
+	w.signalUpdate()
 }
 
-// announce wakes those who wait for answers. Call it with the lock held.
-func (f *follower) announce() {
-	close(f.heard)
-	f.heard = make(chan struct{})
+// signalUpdate wakes those who wait for responses. Call it with the lock held.
+func (w *watcher) signalUpdate() {
+	close(w.updated)
+	w.updated = make(chan struct{})
 }
 
-// recent returns the answers that count now, why others have none, how many servers are asked, whether each of them was
-// asked already, and whether anything of this differs from before.
-func (f *follower) recent(now time.Time) (said []answer, causes []*failure.Error, asked int, complete, differ bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	complete = len(f.answers) == len(f.pollers)
-	if len(f.pollers) == 0 {
-		causes = append(causes, tooManyAsked())
+// recent returns the responses that count now, the errors of other servers, how many servers are polled, whether each of
+// them was polled already, and whether anything of this differs from before.
+func (w *watcher) recent(now time.Time) (reported []response, causes []*failure.Error, polled int, complete, differ bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	complete = len(w.responses) == len(w.pollers)
+	if len(w.pollers) == 0 {
+		causes = append(causes, tooManyPolled())
 	}
-	for _, address := range slices.Sorted(maps.Keys(f.answers)) {
-		each := f.answers[address]
-		if each.hasSaid() && each.old(now) {
-			each.by, each.others, each.nodes, f.differs = nil, nil, nil, true
-			f.answers[address] = each
+	for _, address := range slices.Sorted(maps.Keys(w.responses)) {
+		each := w.responses[address]
+		if each.counts() && each.old(now) {
+			each.named, each.others, each.nodes, w.differs = nil, nil, nil, true
+			w.responses[address] = each
 		}
-		if each.hasSaid() {
-			said = append(said, each)
+		if each.counts() {
+			reported = append(reported, each)
 		}
 		if each.err != nil {
-			causes = append(causes, f.aboutAsked(address, each.err))
+			causes = append(causes, w.aboutPolled(address, each.err))
 		}
 	}
-	differ = f.differs || f.known.Load() == nil
-	f.differs = false
-	return said, causes, len(f.pollers), complete, differ
+	differ = w.differs || w.known.Load() == nil
+	w.differs = false
+	return reported, causes, len(w.pollers), complete, differ
 }
 
-// aboutAsked returns why a server does not answer the question where keys are.
-func (f *follower) aboutAsked(address string, cause *failure.Error) *failure.Error {
-	if f.names(address) || !outOfReach(cause) {
+// aboutPolled returns why a server does not respond.
+func (w *watcher) aboutPolled(address string, cause *failure.Error) *failure.Error {
+	if w.isConfigured(address) || !outOfReach(cause) {
 		return cause
 	}
-	return f.announced(f.server(address), cause, cause)
+	return w.announced(w.server(address), cause, cause)
 }

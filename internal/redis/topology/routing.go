@@ -12,18 +12,19 @@ import (
 )
 
 const (
-	// lookTimeout is how long nobody may have looked for old answers, as while the process was stopped. Then nothing is known.
-	lookTimeout = 2 * askInterval
-	// refreshTimeout bounds how long a worker waits for the answer to where a key has moved.
+	// checkTimeout is for how long the age of the responses may not have been checked, as while the process was stopped. Then
+	// nothing is known until the next check.
+	checkTimeout = 2 * pollInterval
+	// refreshTimeout bounds how long a worker waits for responses that say where a key has moved.
 	refreshTimeout = 250 * time.Millisecond
 )
 
 // locate returns where a key is.
-func (f *follower) locate(key string) (Place, error) {
-	known, looked := f.known.Load(), f.looked.Load()
+func (w *watcher) locate(key string) (Place, error) {
+	known, checkedAt := w.known.Load(), w.checkedAt.Load()
 	switch {
-	case known == nil || since(*looked, time.Now()) >= lookTimeout:
-		return Place{}, failure.Classify(fmt.Errorf("asking where keys of %s are: %w", f.endpoint, failure.ErrBusy))
+	case known == nil || since(*checkedAt, time.Now()) >= checkTimeout:
+		return Place{}, failure.Classify(fmt.Errorf("polling the servers of %s: %w", w.endpoint, failure.ErrBusy))
 	case known.err != nil:
 		return Place{}, known.err
 	case known.owners == nil:
@@ -37,39 +38,39 @@ func (f *follower) locate(key string) (Place, error) {
 	return Place{Owner: known.masters[owner-1], Importing: known.importing[slot]}, nil
 }
 
-func (f *follower) version() uint64 { return f.changes.Load() }
+func (w *watcher) version() uint64 { return w.changes.Load() }
 
-// refresh asks all servers, and returns when all have answered, except those whose last question failed, and the answers
-// were considered, or after a moment.
-func (f *follower) refresh(ctx context.Context) {
+// refresh polls all servers. It returns when the responses of those whose last request did not fail were processed, or
+// after refreshTimeout.
+func (w *watcher) refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	began := time.Now()
-	f.hurry()
+	w.pollNow()
 	for {
-		f.mu.Lock()
-		heard, waiting := f.heard, f.considered < f.noted
-		for address := range f.pollers {
-			last := f.answers[address]
-			waiting = waiting || last.err == nil && last.tried.Before(began)
+		w.mu.Lock()
+		updated, waiting := w.updated, w.processed < w.received
+		for address := range w.pollers {
+			last := w.responses[address]
+			waiting = waiting || last.err == nil && last.triedAt.Before(began)
 		}
-		f.mu.Unlock()
+		w.mu.Unlock()
 		if !waiting {
 			return
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-heard:
+		case <-updated:
 		}
 	}
 }
 
-// hurry has all servers be asked now.
-func (f *follower) hurry() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, p := range f.pollers {
-		set(p.hurry)
+// pollNow polls all servers as soon as possible, instead of at their next time.
+func (w *watcher) pollNow() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.pollers {
+		set(p.pollNow)
 	}
 }

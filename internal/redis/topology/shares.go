@@ -21,7 +21,7 @@ import (
 
 const (
 	// mostAskedEach is how many servers are polled on behalf of one tenant.
-	mostAskedEach = 512
+	mostPolledEach = 512
 	// requestsEach is how many requests to them may be under way, until their replies are parsed. It bounds the memory of
 	// replies.
 	requestsEach = 4
@@ -31,7 +31,7 @@ const (
 	byteCost    = 10 * time.Nanosecond
 )
 
-// errUnused is returned for a follower that nobody uses any longer.
+// errUnused is returned for a deployment that nobody uses any longer.
 var errUnused = errors.New("nobody uses the deployment")
 
 // costOf is what a request counts as, without the time to parse its replies.
@@ -66,8 +66,8 @@ type share struct {
 
 func newShares() *shares { return &shares{of: map[string]*share{}} }
 
-// join records that an object of a tenant uses a follower.
-func (s *shares) join(f *follower, tenant string) {
+// join records that an object of a tenant uses a deployment.
+func (s *shares) join(w *watcher, tenant string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgetIdle()
@@ -77,43 +77,43 @@ func (s *shares) join(f *follower, tenant string) {
 		s.of[tenant] = of
 	}
 	of.users++
-	if f.users[tenant]++; f.users[tenant] == 1 {
-		of.polled += f.polled
+	if w.users[tenant]++; w.users[tenant] == 1 {
+		of.polled += w.polled
 	}
 }
 
-// leave records that an object of a tenant does not use a follower any longer. It reports whether nobody uses it now.
-func (s *shares) leave(f *follower, tenant string) (unused bool) {
+// leave records that an object of a tenant does not use a deployment any longer. It reports whether nobody uses it now.
+func (s *shares) leave(w *watcher, tenant string) (unusable bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.of[tenant]
 	of.users--
-	if f.users[tenant]--; f.users[tenant] == 0 {
-		delete(f.users, tenant)
-		of.polled -= f.polled
+	if w.users[tenant]--; w.users[tenant] == 0 {
+		delete(w.users, tenant)
+		of.polled -= w.polled
 	}
-	return len(f.users) == 0
+	return len(w.users) == 0
 }
 
-// poll records that up to so many servers of a follower are polled, and returns how many of them may be.
-func (s *shares) poll(f *follower, wanted int) (admitted int) {
+// admit returns how many of the servers of a deployment may be polled, and records that they are.
+func (s *shares) admit(w *watcher, wanted int) (admitted int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for tenant := range f.users {
-		others := s.of[tenant].polled - f.polled
-		admitted = max(admitted, min(wanted, mostAskedEach-others))
+	for tenant := range w.users {
+		others := s.of[tenant].polled - w.polled
+		admitted = max(admitted, min(wanted, mostPolledEach-others))
 	}
-	for tenant := range f.users {
-		s.of[tenant].polled += admitted - f.polled
+	for tenant := range w.users {
+		s.of[tenant].polled += admitted - w.polled
 	}
-	f.polled = admitted
+	w.polled = admitted
 	return admitted
 }
 
-// begin waits until a server of a follower may be polled, with the share of any tenant that uses the follower. Call end
+// begin waits until a server of a deployment may be polled, and returns the share of the tenant that this takes. Call end
 // afterwards. The error is that of ctx, or [errUnused].
-func (s *shares) begin(ctx context.Context, f *follower) (*share, error) {
-	all := s.usedBy(f)
+func (s *shares) begin(ctx context.Context, w *watcher) (*share, error) {
+	all := s.usedBy(w)
 	if len(all) == 0 {
 		return nil, errUnused
 	}
@@ -128,20 +128,20 @@ func (s *shares) begin(ctx context.Context, f *follower) (*share, error) {
 	return beginAny(ctx, all)
 }
 
-// spend records that something about a follower took so long. It is taken from the share that has most left.
-func (s *shares) spend(f *follower, took time.Duration) {
-	all := s.usedBy(f)
+// spend records that processing responses of a deployment took so long. It is taken from the share that has most left.
+func (s *shares) spend(w *watcher, took time.Duration) {
+	all := s.usedBy(w)
 	if len(all) == 0 {
 		return
 	}
 	slices.MaxFunc(all, func(a, b *share) int { return cmp.Compare(a.time.Left(), b.time.Left()) }).time.Spend(took)
 }
 
-// usedBy returns the shares of the tenants that use a follower.
-func (s *shares) usedBy(f *follower) (all []*share) {
+// usedBy returns the shares of the tenants that use a deployment.
+func (s *shares) usedBy(w *watcher) (all []*share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for tenant := range f.users {
+	for tenant := range w.users {
 		all = append(all, s.of[tenant])
 	}
 	return all
@@ -199,11 +199,11 @@ func (s *share) tryBegin() bool { return s.time.Left() >= 0 && s.requests.TryAcq
 // end ends a request.
 func (s *share) end() { s.requests.Release(1) }
 
-func tooManyAsked() *failure.Error {
+func tooManyPolled() *failure.Error {
 	return &failure.Error{
 		Reason: failure.ReasonTooManyServers,
 		Message: "The ScaledJobs of this namespace use Redis deployments with more sentinels and nodes than the operator asks per namespace. " +
 			"Use fewer deployments.",
-		Err: fmt.Errorf("%d servers are asked already", mostAskedEach),
+		Err: fmt.Errorf("%d servers are asked already", mostPolledEach),
 	}
 }

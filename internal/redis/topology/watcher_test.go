@@ -20,30 +20,30 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 )
 
-// slow is a deployment whose answers take so long to consider.
+// slow is a deployment whose responses take so long to merge.
 type slow struct {
 	cluster
 
-	addresses  []string
-	lasting    time.Duration
-	considered atomic.Int64
+	addresses []string
+	lasting   time.Duration
+	processed atomic.Int64
 }
 
-func (*slow) belongs(answer, map[string]bool) bool { return true }
+func (*slow) isMember(response, map[string]bool) bool { return true }
 
-func (s *slow) decide([]answer, int, uint64) *view {
+func (s *slow) merge([]response, int, uint64) *view {
 	time.Sleep(s.lasting)
-	s.considered.Add(1)
+	s.processed.Add(1)
 	return &view{err: masterDown()}
 }
 
-func (s *slow) wanted(map[string]answer, []auth.Endpoint) []string { return s.addresses }
+func (s *slow) wanted(map[string]response, []auth.Endpoint) []string { return s.addresses }
 
-func newIdleFollower() *follower {
-	return newFollower(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeCluster}, make(chan struct{}, 1), logr.Discard())
+func newIdleWatcher() *watcher {
+	return newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeCluster}, make(chan struct{}, 1), logr.Discard())
 }
 
-// Servers of a tenant that say something else all the time take no more than a part of one core, however many they are.
+// Servers of a tenant whose responses always differ take no more than a part of one core, however many they are.
 func TestConclusionsOfATenantAreSpaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestConclusionsOfATenantAreSpaced(t *testing.T) {
 		var running sync.WaitGroup
 		var all []*slow
 		for range deployments {
-			of, f := &slow{lasting: lasting, addresses: []string{"node:1"}}, shares.follower("hostile")
+			of, f := &slow{lasting: lasting, addresses: []string{"node:1"}}, shares.watcher("hostile")
 			f.deployment = of
 			f.pollers["node:1"] = &poller{stop: func() {}}
 			running.Go(func() { f.run(ctx) })
@@ -64,11 +64,11 @@ func TestConclusionsOfATenantAreSpaced(t *testing.T) {
 		time.Sleep(measured)
 		var took time.Duration
 		for _, of := range all {
-			considered := of.considered.Load()
-			g.Expect(considered).To(BeNumerically(">=", measured/askInterval), "old answers are found in time")
-			took += time.Duration(considered) * lasting
+			processed := of.processed.Load()
+			g.Expect(processed).To(BeNumerically(">=", measured/pollInterval), "old responses are found in time")
+			took += time.Duration(processed) * lasting
 		}
-		const savedUp, ticks = time.Second, deployments * (measured / askInterval)
+		const savedUp, ticks = time.Second, deployments * 10 // one a second
 		g.Expect(took).To(BeNumerically("<=", measured/10+savedUp+ticks*lasting+deployments*lasting))
 		g.Expect(took).To(BeNumerically(">=", measured/20))
 		stop()
@@ -76,8 +76,8 @@ func TestConclusionsOfATenantAreSpaced(t *testing.T) {
 	})
 }
 
-// reportEverNew has a node say something new whenever it may be asked, until ctx is done.
-func reportEverNew(ctx context.Context, f *follower, address string) {
+// reportEverNew has a node report something new whenever it may be polled, until ctx is done.
+func reportEverNew(ctx context.Context, f *watcher, address string) {
 	for said := 0; ctx.Err() == nil; said++ {
 		by, err := f.shares.begin(ctx, f)
 		if err != nil {
@@ -86,17 +86,17 @@ func reportEverNew(ctx context.Context, f *follower, address string) {
 		time.Sleep(time.Millisecond)
 		by.time.Spend(requestCost)
 		by.end()
-		f.note(address, f.pollers[address], answer{asked: time.Now(), nodes: &nodes{self: strconv.Itoa(said)}})
+		f.record(address, f.pollers[address], response{sentAt: time.Now(), nodes: &nodes{self: strconv.Itoa(said)}})
 	}
 }
 
-// A read that was told MOVED is repeated where the key is now, by what the servers have said since.
+// A read that got MOVED is repeated where the key is now, by what the servers have reported since.
 func TestWhatServersHaveSaidIsKnownAfterARefresh(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const servers, lasting = 16, time.Millisecond
 		g := NewWithT(t)
-		f := newShares().follower("team")
+		f := newShares().watcher("team")
 		of := &slow{lasting: lasting}
 		f.deployment = of
 		ctx, stop := context.WithCancel(t.Context())
@@ -105,15 +105,15 @@ func TestWhatServersHaveSaidIsKnownAfterARefresh(t *testing.T) {
 			address := fmt.Sprintf("node-%d:1", i)
 			node := &poller{
 				begin: func(ctx context.Context) (*share, error) { return f.shares.begin(ctx, f) },
-				ask: func(context.Context, *share) (answer, error) {
+				request: func(context.Context, *share) (response, error) {
 					time.Sleep(time.Millisecond)
-					return answer{nodes: &nodes{self: time.Now().String()}}, nil
+					return response{nodes: &nodes{self: time.Now().String()}}, nil
 				},
-				hurry: make(chan struct{}, 1), stop: func() {},
+				pollNow: make(chan struct{}, 1), stop: func() {},
 			}
 			of.addresses = append(of.addresses, address)
 			f.pollers[address] = node
-			running.Go(func() { node.run(ctx, func(said answer) { f.note(address, node, said) }) })
+			running.Go(func() { node.run(ctx, func(said response) { f.record(address, node, said) }) })
 		}
 		running.Go(func() { f.run(ctx) })
 		time.Sleep(time.Minute)
@@ -122,12 +122,12 @@ func TestWhatServersHaveSaidIsKnownAfterARefresh(t *testing.T) {
 			f.refresh(ctx)
 			g.Expect(time.Since(began)).To(BeNumerically("<", refreshTimeout))
 			f.mu.Lock()
-			for _, said := range f.answers {
-				g.Expect(said.tried).To(BeTemporally(">=", began))
+			for _, said := range f.responses {
+				g.Expect(said.triedAt).To(BeTemporally(">=", began))
 			}
-			g.Expect(f.considered).To(Equal(f.noted))
+			g.Expect(f.processed).To(Equal(f.received))
 			f.mu.Unlock()
-			time.Sleep(askInterval / 2)
+			time.Sleep(pollInterval / 2)
 		}
 		stop()
 		running.Wait()
@@ -139,26 +139,26 @@ func TestServersInUseAreNotNew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		f := newIdleFollower()
+		f := newIdleWatcher()
 		for _, address := range []string{"asked:1", "master:1", "importing:1", "gone:1"} {
-			g.Expect(f.meet(address)).To(BeTrue())
+			g.Expect(f.mayUse(address)).To(BeTrue())
 		}
 		f.pollers["asked:1"] = &poller{}
 		f.known.Store(&view{
 			masters: []auth.Endpoint{{Address: "master:1"}}, importing: map[uint16]auth.Endpoint{7: {Address: "importing:1"}},
 		})
-		for range 2 * forgetAddress / askInterval {
-			time.Sleep(askInterval)
-			f.forget()
+		for range 2 * forgetAddress / pollInterval {
+			time.Sleep(pollInterval)
+			f.forgetAddresses()
 		}
-		for met := 0; f.meet(fmt.Sprintf("new-%d:1", met)); met++ {
+		for met := 0; f.mayUse(fmt.Sprintf("new-%d:1", met)); met++ {
 			g.Expect(met).To(BeNumerically("<", mostNewAddresses))
 		}
 		for _, address := range []string{"asked:1", "master:1", "importing:1"} {
-			g.Expect(f.meet(address)).To(BeTrue(), address)
+			g.Expect(f.mayUse(address)).To(BeTrue(), address)
 		}
-		g.Expect(f.meet("gone:1")).To(BeFalse())
+		g.Expect(f.mayUse("gone:1")).To(BeFalse())
 		time.Sleep(newAddressInterval)
-		g.Expect(f.meet("gone:1")).To(BeTrue())
+		g.Expect(f.mayUse("gone:1")).To(BeTrue())
 	})
 }

@@ -27,7 +27,7 @@ type Observer struct {
 type guarded struct {
 	net.Conn
 	observer Observer
-	replies  bounds
+	replies  decoder
 	// bad is the error of the reply that was rejected. It is kept, because the client library ignores errors while it
 	// looks for push messages, and reads again.
 	bad     error
@@ -73,7 +73,7 @@ func Guard(conn net.Conn, observer Observer) net.Conn {
 
 // GuardMessages is [Guard] for a connection that subscribes. Its replies and messages have at most 16 KiB each.
 func GuardMessages(conn net.Conn, observer Observer) net.Conn {
-	return guard(conn, &guarded{Conn: conn, observer: observer, replies: bounds{most: maxMessageBytes}})
+	return guard(conn, &guarded{Conn: conn, observer: observer, replies: decoder{most: maxMessageBytes}})
 }
 
 func guard(conn net.Conn, guarded *guarded) net.Conn {

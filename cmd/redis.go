@@ -20,15 +20,13 @@ const tokenFile = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 // newPool returns the pool of Redis connections. It reads Secrets with live, and restricts addresses by the flags.
 func newPool(live client.Reader, options options) *connection.Pool {
 	guard := dialguard.Policy{Allow: options.redisAllow, Deny: options.redisDeny, RefuseLoopback: inPod(tokenFile)}
-	pool := connection.NewPool(connection.Options{
+	return connection.NewPool(connection.Options{
 		Secrets:          secrets.NewReader(live),
 		Control:          guard.Control,
 		AllowInsecureTLS: options.allowInsecureTLS,
 		ServersPerTenant: options.serversPerNamespace,
 		Log:              ctrl.Log.WithName("redis"),
 	})
-	connection.RedirectLogs(ctrl.Log.WithName("go-redis"), pool)
-	return pool
 }
 
 // inPod reports whether this process runs in a Pod. In a Pod, loopback addresses are denied: users who name them mean

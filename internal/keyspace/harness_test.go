@@ -39,7 +39,6 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	flag.Parse()
-	connection.RedirectLogs(logr.Discard())
 	goleak.VerifyTestMain(m)
 }
 

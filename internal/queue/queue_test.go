@@ -34,7 +34,6 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	connection.RedirectLogs(logr.Discard())
 	goleak.VerifyTestMain(m)
 }
 

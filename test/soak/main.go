@@ -33,10 +33,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/redis/go-redis/v9/logging"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
-
-	"miracle.dev/scaledjob-operator/internal/redis/connection"
 )
 
 func main() {
@@ -61,7 +60,7 @@ func main() {
 func run(ctx context.Context, lasting time.Duration, seed uint64, suites, alerts bool) (err error) {
 	log := os.Stderr
 	// Faults make clients complain, and that is all right.
-	connection.RedirectLogs(logr.Discard())
+	logging.Disable()
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	_, _ = fmt.Fprintf(log, "the seed is %d\n", seed)

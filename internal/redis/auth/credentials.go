@@ -13,8 +13,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// maxPasswordBytes is the maximum size of a password. Package redact keeps several spellings of each password in
-// memory. Tokens of cloud providers have a few KiB.
+// maxPasswordBytes is the maximum size of a password. Package redact looks for it in what the server says.
+// Tokens of cloud providers have a few KiB.
 const maxPasswordBytes = 4 << 10
 
 // Credentials are the password and the TLS configuration for the connections to one server. They are immutable. The

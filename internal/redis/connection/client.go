@@ -9,7 +9,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
@@ -91,29 +90,6 @@ func protect(call func() error) (err error) {
 		}
 	}()
 	return call()
-}
-
-// RedirectLogs sends the logs of the client library to log at verbosity 1 instead of standard error. It removes the
-// passwords that these pools use. The library has one logger for the whole process.
-func RedirectLogs(log logr.Logger, pools ...*Pool) {
-	redis.SetLogger(libraryLogger{log.V(1), pools})
-}
-
-type libraryLogger struct {
-	log   logr.Logger
-	pools []*Pool
-}
-
-// Printf implements the logging interface of the client library.
-func (l libraryLogger) Printf(_ context.Context, format string, args ...any) {
-	if !l.log.Enabled() {
-		return
-	}
-	text := fmt.Sprintf(format, args...)
-	for _, pool := range l.pools {
-		text = pool.passwords.Text(text)
-	}
-	l.log.Info("Message of the Redis client library", "text", failure.Shorten(text))
 }
 
 // firstClient returns the client of a database. It loads the credentials if they are not loaded yet. The error is why

@@ -66,17 +66,6 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 	}
 }
 
-// Received returns how many bytes the server has sent to all its connections, except those that only look whether it is
-// up. It begins again at 0 when the pool has forgotten the server meanwhile.
-func (c *Conn) Received() int64 {
-	server, err := c.pool.acquire(c.endpoint)
-	if err != nil {
-		return 0
-	}
-	defer c.pool.release(server)
-	return server.traffic.received.Load()
-}
-
 // ended reports whether ctx is done. A connection may notice the deadline a moment before.
 func ended(ctx context.Context) bool {
 	if deadline, has := ctx.Deadline(); has && !time.Now().Before(deadline) {

@@ -14,29 +14,8 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
-	"miracle.dev/scaledjob-operator/internal/redis/redact"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
-
-func TestAPasswordThatIsLoadedTooLateIsForgotten(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	secrets := &slowSecrets{answer: make(chan struct{})}
-	secrets.set(map[string]string{"password": "first"})
-	pool := startReal(t, withSecrets(secrets))
-	endpoint := auth.Endpoint{Address: "127.0.0.1:1", Password: password, Namespace: namespace}
-	g.Expect(pool.Claim("team", "a", endpoint, 0)).To(Succeed())
-	ended := make(chan error)
-	go func() {
-		_, err := pool.Conn(endpoint, 0).OpenPubSub(t.Context())
-		ended <- err
-	}()
-	g.Eventually(secrets.count).WithTimeout(timeout).Should(Equal(1))
-	pool.Release("team", "a")
-	close(secrets.answer)
-	g.Eventually(ended).WithTimeout(timeout).Should(Receive(HaveOccurred()))
-	g.Expect(pool.passwords).To(Equal(redact.NewRegister()))
-}
 
 func TestTheFirstLookAtASecret(t *testing.T) {
 	t.Parallel()

@@ -104,7 +104,7 @@ func (s *server) dialIfUp(ctx context.Context, with *auth.Credentials, network, 
 		greeted(err)
 		return nil, resp.Observer{}, err
 	}
-	return conn, resp.Observer{Greeted: greeted, Received: s.traffic.receive}, nil
+	return conn, resp.Observer{Greeted: greeted}, nil
 }
 
 // dialSlots limit the dials to a server. While no connection works, first is held from the dial until the server has

@@ -32,7 +32,7 @@
 // to new connections: see [Conn.Successor]. If the server rejects the new values, or the API server does not answer,
 // the credentials in use stay in use. If a Secret was deleted or is invalid, the endpoint is not used any longer.
 //
-// Package redact removes passwords from everything that is reported about a server's answers.
+// Package redact removes the passwords of a server from what it says, where its errors are classified.
 //
 // # Deployments
 //

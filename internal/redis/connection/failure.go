@@ -17,16 +17,15 @@ import (
 
 // failed handles the failure of a call that started at began, and returns the error for the caller.
 func (s *server) failed(database int, client *redis.Client, err error, began time.Time) *failure.Error {
-	return s.passwords.Error(s.classifyFailure(database, client, err, began))
+	return s.classifyFailure(database, client, s.passwords.Error(failure.Classify(err)), began)
 }
 
-// classifyFailure classifies the error of a call, and marks the server down if the error means that.
-func (s *server) classifyFailure(database int, client *redis.Client, err error, began time.Time) *failure.Error {
-	cause := failure.Classify(err)
+// classifyFailure returns what the error of a call means, and marks the server down if it means that.
+func (s *server) classifyFailure(database int, client *redis.Client, cause *failure.Error, began time.Time) *failure.Error {
 	if s.endpoint.Role == auth.RoleAny {
 		cause = failure.InStandalone(cause)
 	}
-	if errors.Is(err, failure.ErrBusy) || !marksDown(cause) {
+	if cause.Busy() || !marksDown(cause) {
 		return cause
 	}
 	if s.traffic.excused(cause, began) {

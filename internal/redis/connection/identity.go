@@ -115,11 +115,11 @@ func (s *server) clientOf(client *redis.Client) redis.Cmdable {
 	return client
 }
 
-// Pipeline is [Conn.Do] for commands that are sent in one round trip. It calls parse with their replies, as [Pipeline]
-// returns them.
-func (c *Conn) Pipeline(ctx context.Context, parse func(replies []any) error, commands ...[]any) error {
+// Pipeline is [Conn.Do] for commands that are sent in one round trip. It calls parse with their replies, for
+// [resp.Decode].
+func (c *Conn) Pipeline(ctx context.Context, parse func(replies [][]byte) error, commands ...[]any) error {
 	return c.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
-		replies, err := Pipeline(ctx, client, commands)
+		replies, err := rawReplies(ctx, client, commands)
 		if err != nil {
 			return err
 		}
@@ -145,6 +145,21 @@ func Pipeline(ctx context.Context, client redis.Cmdable, commands [][]any) ([]an
 }
 
 func pipeline(ctx context.Context, client redis.Cmdable, commands [][]any) ([]any, error) {
+	raw, err := rawReplies(ctx, client, commands)
+	if err != nil {
+		return nil, err
+	}
+	replies := make([]any, len(raw))
+	for i, each := range raw {
+		if replies[i], err = resp.Decode(each); err != nil {
+			return nil, err
+		}
+	}
+	return replies, nil
+}
+
+// rawReplies sends commands in one round trip and returns their replies as the server sent them.
+func rawReplies(ctx context.Context, client redis.Cmdable, commands [][]any) ([][]byte, error) {
 	sent := make([]*redis.RawCmd, len(commands))
 	_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i, args := range commands {
@@ -158,11 +173,9 @@ func pipeline(ctx context.Context, client redis.Cmdable, commands [][]any) ([]an
 	if err != nil {
 		return nil, err
 	}
-	replies := make([]any, len(sent))
+	replies := make([][]byte, len(sent))
 	for i, command := range sent {
-		if replies[i], err = resp.Decode(command.Val()); err != nil {
-			return nil, err
-		}
+		replies[i] = command.Val()
 	}
 	return replies, nil
 }

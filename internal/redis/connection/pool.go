@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/redis/go-redis/v9/logging"
 	"golang.org/x/time/rate"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
-	"miracle.dev/scaledjob-operator/internal/redis/redact"
 )
 
 // callTimeout is the timeout of one call, including the time to get a connection.
@@ -63,9 +63,7 @@ type Pool struct {
 	// dns resolves the names in use again. It should be the resolver of the dialer.
 	dns      hostLookup
 	resolver *auth.Resolver
-	// passwords has the passwords of all servers.
-	passwords *redact.Register
-	calls     *callQuota
+	calls    *callQuota
 
 	mu      sync.Mutex
 	closed  bool
@@ -105,8 +103,10 @@ type Options struct {
 	Log logr.Logger
 }
 
-// NewPool returns an empty pool. It connects to a server only when a call needs it.
+// NewPool returns an empty pool. It connects to a server only when a call needs it. It switches off the logs of the
+// client library, which has one logger for the whole process: they repeat what servers say.
 func NewPool(options Options) *Pool {
+	logging.Disable()
 	timing := productionTiming()
 	if options.LookAgain > 0 {
 		timing.reread, timing.refusedAuth = options.LookAgain, options.LookAgain
@@ -123,7 +123,6 @@ func NewPool(options Options) *Pool {
 		dialer:    options.Dial,
 		dns:       net.DefaultResolver,
 		resolver:  auth.NewResolver(options.Secrets, options.AllowInsecureTLS),
-		passwords: redact.NewRegister(),
 		calls:     newCallQuota(),
 		servers:   map[auth.Endpoint]*server{},
 		quota:     newServerQuota(options.ServersPerTenant),
@@ -225,11 +224,11 @@ func (p *Pool) wentDown(server *server, cause *failure.Error) {
 	if closed {
 		return
 	}
-	endpoint := server.endpoint.String()
+	endpoint, text := server.endpoint.String(), cause.Cause()
 	if server.endpoint.Deployment != "" && server.passwords.In(endpoint) { // A server may announce what it was given.
-		endpoint = "[redacted]"
+		endpoint, text = "[redacted]", "[redacted]" // The cause may name the address.
 	}
-	p.log.Info("Redis cannot be used", "endpoint", endpoint, "reason", cause.Reason, "cause", cause.Cause())
+	p.log.Info("Redis cannot be used", "endpoint", endpoint, "reason", cause.Reason, "cause", text)
 	select {
 	case p.changed <- struct{}{}:
 	default:

@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
@@ -24,7 +23,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	RedirectLogs(logr.Discard())
 	goleak.VerifyTestMain(m)
 }
 

@@ -4,7 +4,6 @@
 package connection
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -35,11 +34,15 @@ func TestWhatAServerRepeatsIsNotTold(t *testing.T) {
 	t.Parallel()
 	for name, words := range map[string]func(arg string) string{
 		"as it is":   func(arg string) string { return "you said " + arg + "!" },
-		"in Go":      func(arg string) string { return fmt.Sprintf("you said %q", arg) },
-		"in JSON":    func(arg string) string { text, _ := json.Marshal(arg); return string(text) },
-		"cut off":    func(arg string) string { return "args beginning with: " + arg[:min(len(arg), 9)] },
+		"quoted":     func(arg string) string { return fmt.Sprintf("you said %q", arg) },
 		"twice":      func(arg string) string { return arg + arg },
 		"as a whole": func(arg string) string { return arg },
+		"as Redis repeats arguments": func(arg string) string {
+			return "unknown command, with args beginning with: '" + arg[:min(len(arg), 9)] + "' "
+		},
+		"at the end of what is logged": func(arg string) string {
+			return strings.Repeat("-", failure.MaxLogged-20) + arg + strings.Repeat("-", 20)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,17 +61,72 @@ func TestWhatAServerRepeatsIsNotTold(t *testing.T) {
 			g.Expect(failure.IsReply(err)).To(BeTrue())
 			_, again := readLength(t.Context(), conn)
 			_, third := conn.OpenPubSub(t.Context())
-			libraryLogger{logger.V(1), []*Pool{pool}}.Printf(t.Context(), "failed to dial: %v, %q", words(awkward), words(awkward))
 
 			log.Lock()
 			defer log.Unlock()
-			g.Expect(len(lines)).To(BeNumerically(">=", 2))
+			g.Expect(lines).NotTo(BeEmpty())
 			for _, text := range append(lines, texts(err, again, third)...) {
 				g.Expect(text).NotTo(ContainSubstring(awkward[:6]))
 				g.Expect(text).NotTo(ContainSubstring("mläuts"))
 			}
 		})
 	}
+}
+
+// A server may repeat the password in the reply to any command.
+func TestNoReplyTellsThePassword(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"hello", "auth", "select", "llen", "subscribe", "client"} {
+		for form, said := range map[string]string{
+			"as it is": awkward, "quoted": fmt.Sprintf("%q", awkward), "cut off": strings.Repeat("-", failure.MaxLogged-20) + awkward,
+		} {
+			t.Run(command+", "+form, func(t *testing.T) {
+				t.Parallel()
+				g := NewWithT(t)
+				server := redistest.NewScripted(t, func(args []string) string {
+					switch args[0] {
+					case command:
+						return "-NOPERM " + said + "\r\n"
+					case "hello":
+						if command == "auth" {
+							return "-ERR unknown command 'hello'\r\n"
+						}
+					case "auth", "select", "client":
+						return "+OK\r\n"
+					}
+					return redistest.Usual
+				})
+				pool := startReal(t, withSecrets(newSecrets(map[string]string{"password": awkward})), quick)
+				conn := pool.Conn(auth.Endpoint{Address: server.Addr(), Password: password, Namespace: namespace}, 1)
+				all := strings.Join(texts(useAll(t, conn)...), "\n")
+				g.Expect(all).To(ContainSubstring("[redacted]"))
+				g.Expect(all).NotTo(Or(ContainSubstring(awkward[:4]), ContainSubstring("mläuts")))
+			})
+		}
+	}
+}
+
+// useAll uses a connection in all ways, and returns the errors.
+func useAll(t *testing.T, conn *Conn) (errs []error) {
+	t.Helper()
+	_, err := readLength(t.Context(), conn)
+	errs = append(errs, err)
+	if tracking, err := conn.OpenTracking(t.Context()); err == nil {
+		tracking.Close()
+	} else {
+		errs = append(errs, err)
+	}
+	pubSub, err := conn.OpenPubSub(t.Context())
+	if err != nil {
+		return append(errs, err)
+	}
+	defer pubSub.Close()
+	errs = append(errs, pubSub.Subscribe(t.Context(), "news"))
+	for range 2 { // After the answer to PING.
+		_, err = pubSub.Receive(t.Context(), timeout)
+		errs = append(errs, err)
+	}
+	return errs
 }
 
 // A server that fails again and again is logged each time.
@@ -78,17 +136,14 @@ func TestWhatAServerSaysIsLoggedInShort(t *testing.T) {
 	lines := make(chan string, 100)
 	logger := funcr.New(func(_, line string) { lines <- line }, funcr.Options{Verbosity: 9})
 	server := redistest.NewScripted(t, func(args []string) string {
-		if args[0] == "llen" { // The client library expects a number, and repeats any other reply in its error.
-			return "$1000000\r\n" + strings.Repeat("x", 1_000_000) + "\r\n"
+		if args[0] == "llen" {
+			return "!1000010\r\nWRONGPASS " + strings.Repeat("x", 1_000_000) + "\r\n"
 		}
 		return redistest.Usual
 	})
 	pool := startReal(t, func(p *Pool) { p.log = logger })
-	g.Expect(reasonOf(t, pool.Conn(auth.Endpoint{Address: server.Addr()}, 0))).To(Equal(string(failure.ReasonUnreachable)))
+	g.Expect(reasonOf(t, pool.Conn(auth.Endpoint{Address: server.Addr()}, 0))).To(Equal(string(failure.ReasonAuthFailed)))
 	g.Eventually(lines, 30*time.Second).Should(Receive(And(ContainSubstring("xxx"), WithTransform(utf8.RuneCountInString, BeNumerically("<", 2000)))))
-
-	libraryLogger{logger, nil}.Printf(t.Context(), "%s", strings.Repeat("y", 1_000_000))
-	g.Eventually(lines, 30*time.Second).Should(Receive(And(ContainSubstring("yyy"), WithTransform(utf8.RuneCountInString, BeNumerically("<", 2000)))))
 }
 
 // texts returns the texts of the errors and of everything that they wrap.

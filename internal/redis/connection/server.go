@@ -24,8 +24,8 @@ type server struct {
 	endpoint auth.Endpoint
 	timing   timing
 	dialer   dialFunc
-	// passwords has the passwords that were loaded last. They are removed from errors and logs.
-	passwords *redact.Passwords
+	// passwords has the passwords that were loaded last. They are removed from what the server says.
+	passwords redact.Passwords
 
 	health      *health
 	traffic     traffic
@@ -56,7 +56,7 @@ type usage struct {
 
 func (p *Pool) newServer(e auth.Endpoint) *server {
 	s := &server{
-		endpoint: e, timing: p.timing, dialer: p.dialer, passwords: p.passwords.Add(), wentDown: p.wentDown,
+		endpoint: e, timing: p.timing, dialer: p.dialer, wentDown: p.wentDown,
 		gone:        make(chan struct{}),
 		credentials: credentials{resolver: p.resolver, loading: make(chan struct{}, firstLoads)},
 		dialSlots:   dialSlots{first: make(chan struct{}, firstDials), more: make(chan struct{}, moreDials)},
@@ -132,7 +132,6 @@ func (s *server) markUp() {
 // end closes all connections, after the pool has forgotten the server.
 func (s *server) end() {
 	close(s.gone)
-	s.passwords.Forget()
 	s.closeClients()
 	s.dedicated.closeAll()
 }

@@ -6,14 +6,13 @@ package connection
 import (
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
-// traffic counts the late calls, the working connections and the bytes of one server. It distinguishes a slow or full
+// traffic counts the late calls and the working connections of one server. It distinguishes a slow or full
 // server from one that is down. It needs no lock in common with [health], because its counts may be outdated at any
 // moment. It is safe for concurrent use. The zero value is ready.
 type traffic struct {
@@ -21,8 +20,6 @@ type traffic struct {
 	late   int       // late calls
 	open   int       // connections for reads that work
 	worked time.Time // when the server last answered a call
-
-	received atomic.Int64 // bytes
 }
 
 // slow reports whether a call is late.
@@ -74,9 +71,6 @@ func (t *traffic) count(more int) {
 	defer t.mu.Unlock()
 	t.open += more
 }
-
-// receive counts bytes that the server has sent.
-func (t *traffic) receive(bytes int) { t.received.Add(int64(bytes)) }
 
 // serves reports whether a connection for reads works.
 func (t *traffic) serves() bool {

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package failure classifies the errors of connections to Redis. Each class has a reason and a message that tells the
-// user what to correct. A message contains no text of the server: at most the name of the command, among those that the
+// Package failure classifies the errors of connections to Redis. Each class has a reason and a message that says what to
+// correct. A message contains no text of the server: at most the name of the command, among those that the
 // operator runs, that the server rejected. Package topology adds an address that servers have announced, in bounds.
 package failure
 
@@ -179,21 +179,24 @@ func TooManyClients(reply string) bool { return strings.HasPrefix(reply, tooMany
 
 const tooManyClients = "ERR max number of clients reached"
 
-// errorReply returns the text of an error reply, or "" if err is not one.
+// errorReply returns what the server said in an error reply, or "" if err is not one.
 func errorReply(err error) string {
+	if hidden, ok := errors.AsType[*hiddenError](err); ok {
+		return hidden.said
+	}
 	if reply, ok := errors.AsType[redis.Error](err); ok {
 		return reply.Error()
 	}
 	return ""
 }
 
-// maxLogged is how many bytes of an error are logged. The errors of the client library may contain a whole reply.
-const maxLogged = 1 << 10
+// MaxLogged is how many bytes of an error are logged.
+const MaxLogged = 1 << 10
 
 // Shorten cuts a text to the length that is logged.
 func Shorten(text string) string {
-	if len(text) <= maxLogged {
+	if len(text) <= MaxLogged {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxLogged], "") + "…"
+	return strings.ToValidUTF8(text[:MaxLogged], "") + "…"
 }

@@ -4,6 +4,7 @@
 package resp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -20,15 +21,13 @@ type Observer struct {
 	// Serving is called with 1 when the server has sent a reply that is not an error, and after that with -1 when the
 	// connection is closed.
 	Serving func(more int)
-	// Received is called with the number of bytes of each read.
-	Received func(bytes int)
 }
 
 // guarded is a connection whose replies are checked.
 type guarded struct {
 	net.Conn
 	observer Observer
-	replies  bounds
+	replies  decoder
 	// bad is the error of the reply that was rejected. It is kept, because the client library ignores errors while it
 	// looks for push messages, and reads again.
 	bad     error
@@ -49,15 +48,21 @@ const (
 // when it has too many clients. It has no Unwrap method: the client library would find the io.EOF and treat the
 // connection as a good one that was closed.
 type FarewellError struct {
-	// Reply is the error reply.
+	// Reply is the error reply. Do not show it.
 	Reply string
 
-	err error
+	shown string // shown instead of Reply
+	err   error
 }
 
 // Error returns the reply and how the connection ended, for logs.
 func (e *FarewellError) Error() string {
-	return fmt.Sprintf("the server closed the connection after %q: %v", e.Reply, e.err)
+	return fmt.Sprintf("the server closed the connection after %q: %v", cmp.Or(e.shown, e.Reply), e.err)
+}
+
+// Showing returns the same error with another text of the reply for logs.
+func (e *FarewellError) Showing(text string) *FarewellError {
+	return &FarewellError{Reply: e.Reply, shown: text, err: e.err}
 }
 
 // Guard wraps a new connection and notifies the observer about it. The result is a [syscall.Conn] if conn is one: the
@@ -68,7 +73,7 @@ func Guard(conn net.Conn, observer Observer) net.Conn {
 
 // GuardMessages is [Guard] for a connection that subscribes. Its replies and messages have at most 16 KiB each.
 func GuardMessages(conn net.Conn, observer Observer) net.Conn {
-	return guard(conn, &guarded{Conn: conn, observer: observer, replies: bounds{most: maxMessageBytes}})
+	return guard(conn, &guarded{Conn: conn, observer: observer, replies: decoder{most: maxMessageBytes}})
 }
 
 func guard(conn net.Conn, guarded *guarded) net.Conn {
@@ -92,9 +97,6 @@ func (c *guarded) Read(b []byte) (int, error) {
 		return 0, c.bad
 	}
 	n, err := c.Conn.Read(b)
-	if c.observer.Received != nil {
-		c.observer.Received(n)
-	}
 	if c.bad = c.replies.check(b[:n]); c.bad != nil {
 		n, err = 0, c.bad
 	}

@@ -59,7 +59,7 @@ func TestTheObserverIsToldOnceWhetherTheServerHasGreeted(t *testing.T) {
 		"it speaks":            {func(w *watched) { _, _ = w.say("+O"); _ = w.hangUp() }, BeNil()},
 		"it hangs up":          {func(w *watched) { _ = w.hangUp() }, MatchError(io.EOF)},
 		"it takes no command":  {func(w *watched) { _ = w.server.Close(); _, _ = w.Write([]byte("x")) }, MatchError(io.ErrClosedPipe)},
-		"it speaks no RESP":    {func(w *watched) { _, _ = w.say("HTTP/1.1\r\n") }, MatchError(errNotRESP)},
+		"it speaks no RESP":    {func(w *watched) { _, _ = w.say("HTTP/1.1\r\n") }, MatchError(ErrMalformed)},
 		"this side gives up":   {func(w *watched) { _ = w.Close(); _ = w.hangUp() }, BeNil()},
 		"it hangs up politely": {func(w *watched) { _, _ = w.say("-ERR no\r\n"); _ = w.hangUp() }, BeNil()},
 	} {

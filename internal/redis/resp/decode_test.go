@@ -31,7 +31,7 @@ func TestDecode(t *testing.T) {
 		">2\r\n+message\r\n:1\r\n":             Push{"message", int64(1)},
 		"|1\r\n+a\r\n:1\r\n:2\r\n":             int64(2),
 		"*2\r\n-ERR x\r\n:1\r\n":               []any{Error("ERR x"), int64(1)},
-		strings.Repeat("*1\r\n", 8) + "*0\r\n": []any{[]any{[]any{[]any{[]any{[]any{[]any{[]any{[]any{}}}}}}}}},
+		strings.Repeat("*1\r\n", 7) + "*0\r\n": []any{[]any{[]any{[]any{[]any{[]any{[]any{[]any{}}}}}}}},
 	} {
 		reply, err := Decode([]byte(raw))
 		g := NewWithT(t)
@@ -48,12 +48,21 @@ func TestDecodeRefusesWhatMakesNoSense(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{
 		"", "\r\n", ":\r\n", ":1", ":1.5\r\n", ":1\r\n:2\r\n", ",x\r\n", "?1\r\n", "$x\r\n", "$3\r\nab\r\n", "$1\r\nab\r\n", "$-2\r\n",
-		"$9223372036854775807\r\n", "*9223372036854775807\r\n", "%9223372036854775807\r\n", "*1\r\n", "*-2\r\n", "|1\r\n+a\r\n+b\r\n",
-		"?0\r\n", "%1\r\n+a\r\n", strings.Repeat("*1\r\n", 9) + "*0\r\n", strings.Repeat("|0\r\n", 9) + ":1\r\n",
-		"|-1\r\n", "0-1\r\n", "+a\nb\r\n",
+		"*1\r\n", "*-2\r\n", "|1\r\n+a\r\n+b\r\n", "?0\r\n", "%1\r\n+a\r\n", "|-1\r\n", "0-1\r\n", "+a\nb\r\n",
 	} {
 		_, err := Decode([]byte(raw))
 		NewWithT(t).Expect(err).To(MatchError(ErrMalformed), "%q", raw)
+	}
+}
+
+func TestDecodeRefusesWhatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	for _, raw := range []string{
+		"$9223372036854775807\r\n", "*9223372036854775807\r\n", "%9223372036854775807\r\n",
+		strings.Repeat("*1\r\n", 8) + "*0\r\n", strings.Repeat("|0\r\n", 9) + ":1\r\n",
+	} {
+		_, err := Decode([]byte(raw))
+		NewWithT(t).Expect(err).To(MatchError(ErrTooLarge), "%q", raw)
 	}
 }
 
@@ -68,21 +77,7 @@ func TestField(t *testing.T) {
 	g.Expect(Field("text", "name")).To(BeNil())
 }
 
-func TestDecodeFirstReturnsTheRest(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	reply, rest, err := DecodeFirst([]byte(">1\r\n+pong\r\n:1\r\n:2"))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(reply).To(Equal(Push{"pong"}))
-	reply, rest, err = DecodeFirst(rest)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(reply).To(Equal(int64(1)))
-	_, rest, err = DecodeFirst(rest)
-	g.Expect(err).To(MatchError(ErrMalformed), "the reply is not complete")
-	g.Expect(rest).To(BeNil())
-}
-
-// FuzzDecode checks that bounds accepts exactly one reply wherever the decoder does.
+// FuzzDecode checks that a guard accepts exactly one reply wherever the replies are decoded.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		"+OK\r\n", "$4\r\n\r\n\r\n\r\n", "=6\r\ntxt:ab\r\n", "*2\r\n-ERR x\r\n:1\r\n", "%1\r\n+a\r\n,1.5\r\n", "|1\r\n+a\r\n:1\r\n:2\r\n",
@@ -95,11 +90,8 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		g := NewWithT(t)
-		var guard bounds
-		if err := guard.check(raw); err != nil {
-			g.Expect(err).To(MatchError(ErrTooLarge))
-			return
-		}
+		var guard decoder
+		g.Expect(guard.check(raw)).To(Succeed())
 		g.Expect(guard.count).To(Equal(1))
 		g.Expect(guard.size).To(BeZero(), "no further reply has begun")
 	})

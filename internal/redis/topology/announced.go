@@ -21,27 +21,27 @@ const longestShown = 128
 // has named it, the error says that, and the first one is logged. Otherwise it is the same error. Call it after each
 // read: nil says that the server can be used.
 func (d *Directory) About(e, server auth.Endpoint, err error) error {
-	f := d.follower(e)
-	if f == nil || f.names(server.Address) {
+	w := d.watcher(e)
+	if w == nil || w.isConfigured(server.Address) {
 		return err
 	}
-	return f.about(server, err)
+	return w.about(server, err)
 }
 
-func (f *follower) about(server auth.Endpoint, err error) error {
+func (w *watcher) about(server auth.Endpoint, err error) error {
 	cause := failure.Classify(err)
 	if cause == nil || failure.IsReply(cause.Err) && cause.Reason != failure.ReasonAuthFailed {
-		f.reached(server.Address)
+		w.recordUsable(server.Address)
 		return err
 	}
 	if !outOfReach(cause) {
 		return err
 	}
-	if f.lost(server.Address) {
-		f.log.Info("A server that only the Redis deployment names cannot be used", "server", f.shown(server.Address),
-			"role", server.Role.String(), "namedBy", f.askedAt(), "reason", cause.Reason, "cause", f.withoutPassword(cause.Cause()))
+	if w.recordUnusable(server.Address) {
+		w.log.Info("A server that only the Redis deployment names cannot be used", "server", w.shown(server.Address),
+			"role", server.Role.String(), "namedBy", w.polledAt(), "reason", cause.Reason, "cause", w.withoutPassword(cause.Cause()))
 	}
-	return f.announced(server, cause, err)
+	return w.announced(server, cause, err)
 }
 
 // outOfReach reports whether an error means that a server cannot be used, perhaps because its address is wrong.
@@ -59,9 +59,9 @@ func outOfReach(cause *failure.Error) bool {
 }
 
 // announced returns the error for a server that cannot be used and that the user does not name.
-func (f *follower) announced(server auth.Endpoint, cause *failure.Error, err error) *failure.Error {
+func (w *watcher) announced(server auth.Endpoint, cause *failure.Error, err error) *failure.Error {
 	who, what, check := "The nodes of the Redis Cluster", "a node", "cluster-announce-ip, cluster-announce-hostname and cluster-announce-port of the nodes"
-	if f.endpoint.Mode == auth.ModeSentinel {
+	if w.endpoint.Mode == auth.ModeSentinel {
 		who, what = "The sentinels", "the "+server.Role.String()
 		check = "replica-announce-ip and replica-announce-port of the Redis servers, and sentinel monitor and sentinel resolve-hostnames of the sentinels"
 		if server.Role == auth.RoleSentinel {
@@ -70,7 +70,7 @@ func (f *follower) announced(server auth.Endpoint, cause *failure.Error, err err
 	}
 	return &failure.Error{
 		Reason: cause.Reason,
-		Message: who + ", asked at " + strconv.Quote(f.askedAt()) + ", announce " + what + " at " + strconv.Quote(f.shown(server.Address)) +
+		Message: who + ", asked at " + strconv.Quote(w.polledAt()) + ", announce " + what + " at " + strconv.Quote(w.shown(server.Address)) +
 			". The operator cannot use this address, which is not in spec.redis.addresses. " + cause.Message +
 			" If it is the right address, check the server and the network policies towards it. If it is not, correct " + check + ".",
 		Err: err,
@@ -79,8 +79,8 @@ func (f *follower) announced(server auth.Endpoint, cause *failure.Error, err err
 
 // shown returns an address for a message. A hostile server may announce anything that looks like a name, also a password
 // that it was given.
-func (f *follower) shown(address string) string {
-	address = f.withoutPassword(address)
+func (w *watcher) shown(address string) string {
+	address = w.withoutPassword(address)
 	if len(address) > longestShown {
 		return address[:longestShown] + "…"
 	}
@@ -88,62 +88,62 @@ func (f *follower) shown(address string) string {
 }
 
 // withoutPassword returns a text, unless it contains a password of the namespace in upper or lower case.
-func (f *follower) withoutPassword(text string) string {
-	if f.pool.ContainsPassword(f.endpoint.Namespace, text) {
+func (w *watcher) withoutPassword(text string) string {
+	if w.pool.ContainsPassword(w.endpoint.Namespace, text) {
 		return "[redacted]"
 	}
 	return text
 }
 
-// askedAt returns the address at which the deployment was asked: one that the user has written, and as long as it answers
-// the same one.
-func (f *follower) askedAt() string {
-	if by := f.witness.Load(); by != nil {
+// polledAt returns the address at which the deployment is polled, for messages: one that the user has written, and the same
+// one while it responds.
+func (w *watcher) polledAt() string {
+	if by := w.answering.Load(); by != nil {
 		return *by
 	}
-	return f.endpoint.Addresses()[0]
+	return w.endpoint.Addresses()[0]
 }
 
-// attest keeps which of the addresses that the user has written answers.
-func (f *follower) attest(believed []answer) {
-	before := f.askedAt()
+// recordAnswering records which of the addresses that the user has written responds.
+func (w *watcher) recordAnswering(believed []response) {
+	before := w.polledAt()
 	first := ""
 	for _, each := range believed {
 		if each.from == before {
 			return
 		}
-		if first == "" && f.names(each.from) {
+		if first == "" && w.isConfigured(each.from) {
 			first = each.from
 		}
 	}
 	if first != "" {
-		f.witness.Store(&first)
+		w.answering.Store(&first)
 	}
 }
 
-// lost records that a server cannot be used, and reports whether that is new.
-func (f *follower) lost(address string) (isNew bool) {
-	f.unusedMu.Lock()
-	defer f.unusedMu.Unlock()
-	isNew = !f.unused[address]
-	if len(f.unused) < mostMasters {
-		f.unused[address] = true
+// recordUnusable records that a server cannot be used, and reports whether that is new.
+func (w *watcher) recordUnusable(address string) (isNew bool) {
+	w.unusableMu.Lock()
+	defer w.unusableMu.Unlock()
+	isNew = !w.unusable[address]
+	if len(w.unusable) < mostMasters {
+		w.unusable[address] = true
 	}
 	return isNew
 }
 
-// reached records that a server can be used.
-func (f *follower) reached(address string) {
-	f.unusedMu.Lock()
-	defer f.unusedMu.Unlock()
-	delete(f.unused, address)
+// recordUsable records that a server can be used.
+func (w *watcher) recordUsable(address string) {
+	w.unusableMu.Lock()
+	defer w.unusableMu.Unlock()
+	delete(w.unusable, address)
 }
 
-// forgetUnused forgets the servers that are not announced any longer.
-func (f *follower) forgetUnused(now *view) {
-	f.unusedMu.Lock()
-	defer f.unusedMu.Unlock()
-	maps.DeleteFunc(f.unused, func(address string, _ bool) bool {
+// forgetUnusable forgets the servers that are not announced any longer.
+func (w *watcher) forgetUnusable(now *view) {
+	w.unusableMu.Lock()
+	defer w.unusableMu.Unlock()
+	maps.DeleteFunc(w.unusable, func(address string, _ bool) bool {
 		return !slices.ContainsFunc(now.servers(), func(is auth.Endpoint) bool { return is.Address == address })
 	})
 }

@@ -22,7 +22,7 @@ func TestZonesThatServersAnnounceAreRefused(t *testing.T) {
 		host := "fd00::1%" + zone
 		_, err := parseNodes([]any{[]any{int64(0), int64(slots - 1), []any{host, int64(6379), "a"}}}, "", "a:1")
 		g.Expect(err).To(MatchError(resp.ErrMalformed), "node: %.16q", host)
-		_, err = parseNaming([]any{[]any{"flags", "master", "config-epoch", "1"}, []any{host, "6379"}, nil})
+		_, err = sentinels{}.parse([]any{[]any{"flags", "master", "config-epoch", "1"}, []any{host, "6379"}, nil}, "")
 		g.Expect(err).To(MatchError(resp.ErrMalformed), "sentinel: %.16q", host)
 	}
 }

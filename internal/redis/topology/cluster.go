@@ -4,13 +4,11 @@
 package topology
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
-	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
@@ -18,23 +16,19 @@ import (
 // cluster is a Redis Cluster.
 type cluster struct{ auth.Endpoint }
 
-// server implements deployment.
-func (c cluster) server(address string) auth.Endpoint { return c.ServerAt(address) }
+// commands implements deployment.
+func (c cluster) commands() [][]any { return [][]any{{"cluster", "slots"}, {"cluster", "nodes"}} }
 
-// ask implements deployment.
-func (c cluster) ask(ctx context.Context, conn *connection.Conn) (answer, error) {
-	var said answer
-	err := conn.Pipeline(ctx, func(replies []any) (err error) {
-		for i, reply := range replies {
-			refusal, refused := reply.(resp.Error)
-			if refused && (i == 0 || strings.HasPrefix(string(refusal), noPermission)) {
-				return clusterRefusal(refusal)
-			}
+// parse implements deployment.
+func (c cluster) parse(replies []any, address string) (reported response, err error) {
+	for i, reply := range replies {
+		refusal, refused := reply.(resp.Error)
+		if refused && (i == 0 || strings.HasPrefix(string(refusal), noPermission)) {
+			return response{}, clusterRefusal(refusal)
 		}
-		said.nodes, err = parseNodes(replies[0], replies[1], conn.Endpoint().Address)
-		return err
-	}, []any{"cluster", "slots"}, []any{"cluster", "nodes"})
-	return said, err
+	}
+	reported.nodes, err = parseNodes(replies[0], replies[1], address)
+	return reported, err
 }
 
 // noPermission begins the error reply to a command that the user may not run.
@@ -59,10 +53,10 @@ func clusterRefusal(refusal resp.Error) error {
 	return refusal
 }
 
-// decide implements deployment.
-func (c cluster) decide(said []answer, _ int, _ uint64) *view {
+// merge implements deployment.
+func (c cluster) merge(reported []response, _ int, _ uint64) *view {
 	var all []*nodes
-	for _, each := range said {
+	for _, each := range reported {
 		if each.nodes != nil {
 			all = append(all, each.nodes)
 		}
@@ -70,7 +64,7 @@ func (c cluster) decide(said []answer, _ int, _ uint64) *view {
 	if len(all) == 0 {
 		return nil
 	}
-	v := merge(c.Endpoint, all)
+	v := mergeNodes(c.Endpoint, all)
 	if len(v.masters) == 0 {
 		v.err = slotsUncovered()
 	}
@@ -97,14 +91,14 @@ func slotUncovered(slot uint16) *failure.Error {
 // explain implements deployment.
 func (c cluster) explain(cause *failure.Error) *failure.Error { return cause }
 
-// belongs implements deployment: a node is known by its ID. Where nodes have no IDs, their addresses are in place of them.
-func (c cluster) belongs(said answer, known map[string]bool) bool {
-	return known[said.nodes.self] || known[said.from]
+// isMember implements deployment: a node is known by its ID, or by its address where nodes have no IDs.
+func (c cluster) isMember(reported response, known map[string]bool) bool {
+	return known[reported.nodes.self] || known[reported.from]
 }
 
 // wanted implements deployment: the nodes that the user names, which know best what belongs to the Cluster, and all
-// masters, because only they tell which of their slots are being moved.
-func (c cluster) wanted(_ map[string]answer, masters []auth.Endpoint) []string {
+// masters, because only they report which of their slots are being moved.
+func (c cluster) wanted(_ map[string]response, masters []auth.Endpoint) []string {
 	wanted := addresses(c.Addresses())
 	for _, each := range masters {
 		wanted.add(each.Address)

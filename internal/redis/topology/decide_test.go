@@ -20,17 +20,17 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
-func names(master string, epoch uint64) answer {
-	return answer{by: &naming{master: master, epoch: epoch}}
+func names(master string, epoch uint64) response {
+	return response{named: &naming{master: master, epoch: epoch}}
 }
 
-func down(said answer) answer {
-	said.by.down = true
+func down(said response) response {
+	said.named.down = true
 	return said
 }
 
 // from is what the sentinel at an address says that knows some others.
-func from(address string, said answer, others ...string) answer {
+func from(address string, said response, others ...string) response {
 	said.from = address
 	for _, each := range others {
 		said.others = append(said.others, other{each, each})
@@ -44,35 +44,35 @@ func TestTheLatestFailoverIsRight(t *testing.T) {
 	const a, b = "10.0.0.1:6379", "10.0.0.2:6379"
 	const later = 7
 	for name, c := range map[string]struct {
-		said   []answer
+		said   []response
 		asked  int
 		epoch  uint64
 		master string // empty if no server is to be used
 	}{
 		"nobody has answered":                  {nil, 3, 0, ""},
-		"all agree":                            {[]answer{names(a, 1), names(a, 1), names(a, 1)}, 3, 0, a},
-		"one is enough":                        {[]answer{names(a, 1)}, 3, 0, a},
-		"one knows of a failover":              {[]answer{names(a, 1), names(b, 2), names(a, 1)}, 3, 0, b},
-		"the first one knows of it":            {[]answer{names(b, 2), names(a, 1), names(a, 1)}, 3, 0, b},
-		"most of those that know as much":      {[]answer{names(a, 1), names(b, 1), names(b, 1)}, 3, 0, b},
-		"one that was cut off":                 {[]answer{names(a, 6)}, 3, later, ""},
-		"half of them are not enough":          {[]answer{names(a, 6), names(a, 6)}, 4, later, ""},
-		"most know of no failover":             {[]answer{names(a, 0), names(a, 0)}, 3, later, a},
-		"down for one":                         {[]answer{names(a, 1), down(names(a, 1))}, 3, 0, ""},
-		"the old one is down":                  {[]answer{down(names(a, 1)), names(b, 2)}, 3, 0, b},
-		"a sentinel that has another password": {[]answer{{err: &failure.Error{Reason: failure.ReasonAuthFailed}}, names(a, 1)}, 2, 0, a},
+		"all agree":                            {[]response{names(a, 1), names(a, 1), names(a, 1)}, 3, 0, a},
+		"one is enough":                        {[]response{names(a, 1)}, 3, 0, a},
+		"one knows of a failover":              {[]response{names(a, 1), names(b, 2), names(a, 1)}, 3, 0, b},
+		"the first one knows of it":            {[]response{names(b, 2), names(a, 1), names(a, 1)}, 3, 0, b},
+		"most of those that know as much":      {[]response{names(a, 1), names(b, 1), names(b, 1)}, 3, 0, b},
+		"one that was cut off":                 {[]response{names(a, 6)}, 3, later, ""},
+		"half of them are not enough":          {[]response{names(a, 6), names(a, 6)}, 4, later, ""},
+		"most know of no failover":             {[]response{names(a, 0), names(a, 0)}, 3, later, a},
+		"down for one":                         {[]response{names(a, 1), down(names(a, 1))}, 3, 0, ""},
+		"the old one is down":                  {[]response{down(names(a, 1)), names(b, 2)}, 3, 0, b},
+		"a sentinel that has another password": {[]response{{err: &failure.Error{Reason: failure.ReasonAuthFailed}}, names(a, 1)}, 2, 0, a},
 		"one that has three addresses": {
-			[]answer{from("seed:1", names(a, 6)), from("other:1", names(a, 6)), from("s1:1", names(a, 6), "s2:1", "s3:1")}, 5, later, "",
+			[]response{from("seed:1", names(a, 6)), from("other:1", names(a, 6)), from("s1:1", names(a, 6), "s2:1", "s3:1")}, 5, later, "",
 		},
 		"most of those that know each other": {
-			[]answer{from("s1:1", names(a, 6), "s2:1", "s3:1"), from("s2:1", names(a, 6), "s1:1", "s3:1")}, 5, later, a,
+			[]response{from("s1:1", names(a, 6), "s2:1", "s3:1"), from("s2:1", names(a, 6), "s1:1", "s3:1")}, 5, later, a,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			e := auth.Endpoint{Mode: auth.ModeSentinel, Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-			is := sentinels{e}.decide(c.said, c.asked, c.epoch)
+			is := sentinels{e}.merge(c.said, c.asked, c.epoch)
 			if c.master == "" {
 				g.Expect(is == nil || is.err != nil && len(is.masters) == 0).To(BeTrue())
 				return
@@ -122,8 +122,8 @@ func TestRepliesOfSentinels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			said, err := parseNaming(c.replies)
-			g.Expect(said.by).To(Equal(c.is))
+			said, err := sentinels{}.parse(c.replies, "")
+			g.Expect(said.named).To(Equal(c.is))
 			g.Expect(said.others).To(Equal(c.others))
 			if c.reason != "" {
 				g.Expect(failure.Classify(err).Reason).To(Equal(c.reason))
@@ -136,8 +136,8 @@ func TestRepliesOfSentinels(t *testing.T) {
 func TestHowLongSentinelsAreBelieved(t *testing.T) {
 	t.Parallel()
 	for downAfter, life := range map[any]time.Duration{
-		"30000": answerLife, "5000": answerLife, "4000": 4 * time.Second, "1": leastLife, "-7": leastLife,
-		"": answerLife, "soon": answerLife, nil: answerLife, "9223372036854775807": answerLife,
+		"30000": responseLife, "5000": responseLife, "4000": 4 * time.Second, "1": leastLife, "-7": leastLife,
+		"": responseLife, "soon": responseLife, nil: responseLife, "9223372036854775807": responseLife,
 	} {
 		NewWithT(t).Expect(lifeBy(downAfter)).To(Equal(life), "%v", downAfter)
 	}
@@ -148,67 +148,67 @@ func TestWhichSentinelsAreAsked(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	s := sentinels{auth.Endpoint{Mode: auth.ModeSentinel, Address: "seed:1"}}
-	wanted := func(said map[string]answer) []string { return s.wanted(said, nil) }
-	g.Expect(wanted(map[string]answer{
+	wanted := func(said map[string]response) []string { return s.wanted(said, nil) }
+	g.Expect(wanted(map[string]response{
 		"seed:1": from("seed:1", names("m:1", 1), "s1:1", "gone:1"),
 		"s1:1":   from("s1:1", names("m:1", 1), "s2:1"),
 	})).To(ConsistOf("seed:1", "s1:1", "gone:1", "s2:1"))
-	g.Expect(wanted(map[string]answer{
+	g.Expect(wanted(map[string]response{
 		"seed:1": {}, "s1:1": from("s1:1", names("m:1", 1)), "gone:1": {},
 	})).To(ConsistOf("seed:1", "s1:1"), "nobody knows the one that answers")
-	g.Expect(wanted(map[string]answer{"seed:1": {}, "s1:1": {}})).To(ConsistOf("seed:1", "s1:1"), "nobody answers")
-	many := make([]any, 2*mostAsked)
+	g.Expect(wanted(map[string]response{"seed:1": {}, "s1:1": {}})).To(ConsistOf("seed:1", "s1:1"), "nobody answers")
+	many := make([]any, 2*mostPolled)
 	for i := range many {
 		many[i] = []any{"ip", fmt.Sprintf("10.0.0.%d", i), "port", "26379"}
 	}
-	g.Expect(othersIn(many)).To(HaveLen(mostAsked))
+	g.Expect(othersIn(many)).To(HaveLen(mostPolled))
 }
 
 // An address may by now be that of a server of another deployment.
 func TestServersOfOtherDeploymentsAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	const sentinel, cluster = auth.ModeSentinel, auth.ModeCluster
-	node := func(address, self string, masters ...string) answer {
-		return answer{from: address, nodes: &nodes{self: self, masters: masters}}
+	node := func(address, self string, masters ...string) response {
+		return response{from: address, nodes: &nodes{self: self, masters: masters}}
 	}
-	says := func(address string, others ...string) answer { return from(address, names("m:1", 1), others...) }
+	says := func(address string, others ...string) response { return from(address, names("m:1", 1), others...) }
 	for name, c := range map[string]struct {
 		mode     auth.Mode
-		said     []answer
+		said     []response
 		before   string
 		believed string
 	}{
-		"they know each other":      {sentinel, []answer{says("seed:1", "a", "b"), says("a:1", "seed", "b"), says("b:1", "seed", "a")}, "", "seed:1 a:1 b:1"},
-		"of another deployment":     {sentinel, []answer{says("seed:1", "a", "b"), says("a:1", "x", "y")}, "", "seed:1"},
-		"one that knows nobody":     {sentinel, []answer{says("seed:1", "a", "b"), says("a:1")}, "", "seed:1"},
-		"two":                       {sentinel, []answer{says("seed:1", "a"), says("a:1", "seed")}, "", "seed:1 a:1"},
-		"known before":              {sentinel, []answer{says("a:1", "seed", "b"), says("x:1", "y", "z")}, "seed a b", "a:1"},
-		"a fresh one":               {sentinel, []answer{says("seed:1"), says("a:1", "seed", "b"), says("b:1", "seed", "a")}, "seed a b", "seed:1 a:1 b:1"},
-		"a fresh one and a dead":    {sentinel, []answer{says("seed:1", "a"), says("a:1", "old", "seed", "b")}, "old a b", "seed:1 a:1"},
-		"a sentinel was reset":      {sentinel, []answer{says("seed:1", "a", "b"), says("a:1", "seed")}, "seed a b", "seed:1 a:1"},
-		"a Service leads elsewhere": {sentinel, []answer{says("seed:1", "x", "y"), says("a:1", "seed", "b")}, "seed a b", "seed:1"},
+		"they know each other":      {sentinel, []response{says("seed:1", "a", "b"), says("a:1", "seed", "b"), says("b:1", "seed", "a")}, "", "seed:1 a:1 b:1"},
+		"of another deployment":     {sentinel, []response{says("seed:1", "a", "b"), says("a:1", "x", "y")}, "", "seed:1"},
+		"one that knows nobody":     {sentinel, []response{says("seed:1", "a", "b"), says("a:1")}, "", "seed:1"},
+		"two":                       {sentinel, []response{says("seed:1", "a"), says("a:1", "seed")}, "", "seed:1 a:1"},
+		"known before":              {sentinel, []response{says("a:1", "seed", "b"), says("x:1", "y", "z")}, "seed a b", "a:1"},
+		"a fresh one":               {sentinel, []response{says("seed:1"), says("a:1", "seed", "b"), says("b:1", "seed", "a")}, "seed a b", "seed:1 a:1 b:1"},
+		"a fresh one and a dead":    {sentinel, []response{says("seed:1", "a"), says("a:1", "old", "seed", "b")}, "old a b", "seed:1 a:1"},
+		"a sentinel was reset":      {sentinel, []response{says("seed:1", "a", "b"), says("a:1", "seed")}, "seed a b", "seed:1 a:1"},
+		"a Service leads elsewhere": {sentinel, []response{says("seed:1", "x", "y"), says("a:1", "seed", "b")}, "seed a b", "seed:1"},
 		"nodes": {
-			cluster, []answer{node("c:1", "c", "a", "b", "c"), node("a:1", "a", "a", "b", "c"), node("seed:1", "replica", "a", "b")}, "", "seed:1 a:1 c:1",
+			cluster, []response{node("c:1", "c", "a", "b", "c"), node("a:1", "a", "a", "b", "c"), node("seed:1", "replica", "a", "b")}, "", "seed:1 a:1 c:1",
 		},
-		"a node of another Cluster":          {cluster, []answer{node("a:1", "x", "x", "y"), node("seed:1", "seed", "seed", "a")}, "", "seed:1"},
-		"nodes without IDs":                  {cluster, []answer{node("seed:1", "seed:1", "seed:1", "a:1"), node("a:1", "", "a:1")}, "", "seed:1 a:1"},
-		"nodes known before":                 {cluster, []answer{node("a:1", "a", "a", "b"), node("b:1", "b", "b")}, "a", "a:1 b:1"},
-		"an empty node":                      {cluster, []answer{node("seed:1", "empty"), node("a:1", "a", "a")}, "a", "seed:1 a:1"},
-		"a Service leads to another Cluster": {cluster, []answer{node("seed:1", "x", "x"), node("a:1", "a", "a")}, "a", "seed:1"},
+		"a node of another Cluster":          {cluster, []response{node("a:1", "x", "x", "y"), node("seed:1", "seed", "seed", "a")}, "", "seed:1"},
+		"nodes without IDs":                  {cluster, []response{node("seed:1", "seed:1", "seed:1", "a:1"), node("a:1", "", "a:1")}, "", "seed:1 a:1"},
+		"nodes known before":                 {cluster, []response{node("a:1", "a", "a", "b"), node("b:1", "b", "b")}, "a", "a:1 b:1"},
+		"an empty node":                      {cluster, []response{node("seed:1", "empty"), node("a:1", "a", "a")}, "a", "seed:1 a:1"},
+		"a Service leads to another Cluster": {cluster, []response{node("seed:1", "x", "x"), node("a:1", "a", "a")}, "a", "seed:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFollower(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: c.mode, Address: "seed:1"}, nil, logr.Discard())
+			f := newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: c.mode, Address: "seed:1"}, nil, logr.Discard())
 			f.peers = map[string]bool{}
 			for id := range strings.FieldsSeq(c.before) {
 				f.peers[id] = true
 			}
 			var believed []string
-			for _, each := range f.judge(c.said) {
+			for _, each := range f.members(c.said) {
 				believed = append(believed, each.from)
 			}
 			NewWithT(t).Expect(believed).To(ConsistOf(strings.Fields(c.believed)))
-			NewWithT(t).Expect(f.outsiders).To(HaveLen(len(c.said) - len(believed)))
+			NewWithT(t).Expect(f.nonMembers).To(HaveLen(len(c.said) - len(believed)))
 		})
 	}
 }
@@ -217,18 +217,18 @@ func TestServersOfOtherDeploymentsAreNotBelieved(t *testing.T) {
 func TestAFreshSentinelDoesNotLeadBackToTheOldMaster(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	f := newFollower(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeSentinel, Address: "seed:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})},
+	f := newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeSentinel, Address: "seed:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})},
 		make(chan struct{}, 1), logr.Discard())
-	say := func(all ...answer) {
+	say := func(all ...response) {
 		for _, each := range all {
-			each.asked = time.Now()
+			each.sentAt = time.Now()
 			if f.pollers[each.from] == nil {
-				f.pollers[each.from] = &poller{address: each.from, stop: func() {}}
+				f.pollers[each.from] = &poller{stop: func() {}}
 			}
-			f.note(f.pollers[each.from], each)
+			f.record(each.from, f.pollers[each.from], each)
 		}
-		f.consider(time.Now())
-		g.Expect(f.wanted(f.ofDeployment(), nil)).To(ConsistOf("seed:1", "a:1", "b:1"))
+		f.process(time.Now())
+		g.Expect(f.wanted(f.memberResponses(), nil)).To(ConsistOf("seed:1", "a:1", "b:1"))
 	}
 	say(from("seed:1", names("new:1", 5), "a:1", "b:1"), from("a:1", names("new:1", 5), "seed:1", "b:1"), from("b:1", names("new:1", 5), "seed:1", "a:1"))
 	g.Expect(f.locate("emails")).To(HaveField("Owner.Address", "new:1"))
@@ -242,39 +242,39 @@ func TestAFreshSentinelDoesNotLeadBackToTheOldMaster(t *testing.T) {
 // again, and knows nobody.
 func TestSentinelsAreRememberedWhileTheOneThatIsNamedIsGone(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ first, later []answer }{
-		"met while the master was down": {first: []answer{
+	for name, c := range map[string]struct{ first, later []response }{
+		"met while the master was down": {first: []response{
 			down(from("seed:1", names("old:1", 1), "a:1", "b:1")),
 			down(from("a:1", names("old:1", 1), "seed:1", "b:1")), down(from("b:1", names("old:1", 1), "seed:1", "a:1")),
 		}},
-		"the named one knows nobody now": {first: []answer{
+		"the named one knows nobody now": {first: []response{
 			from("seed:1", names("old:1", 0), "a:1", "b:1"),
 			from("a:1", names("old:1", 0), "seed:1", "b:1"), from("b:1", names("old:1", 0), "seed:1", "a:1"),
-		}, later: []answer{from("seed:1", names("old:1", 0))}},
+		}, later: []response{from("seed:1", names("old:1", 0))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "seed:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-			f := newFollower(connection.NewPool(connection.Options{}), newShares(), e, make(chan struct{}, 1), logr.Discard())
-			say := func(at time.Time, each answer) {
-				each.asked = at
+			f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, make(chan struct{}, 1), logr.Discard())
+			say := func(at time.Time, each response) {
+				each.sentAt = at
 				if f.pollers[each.from] == nil {
-					f.pollers[each.from] = &poller{address: each.from, stop: func() {}}
+					f.pollers[each.from] = &poller{stop: func() {}}
 				}
-				f.note(f.pollers[each.from], each)
-				f.consider(at)
+				f.record(each.from, f.pollers[each.from], each)
+				f.process(at)
 			}
 			now := time.Now()
 			for _, each := range c.first {
 				say(now, each)
 			}
-			later := now.Add(answerLife) // All answers are old by then.
-			f.consider(later)
+			later := now.Add(responseLife) // All answers are old by then.
+			f.process(later)
 			for _, each := range append(c.later, from("a:1", names("new:1", 2), "seed:1", "b:1"), from("b:1", names("new:1", 2), "seed:1", "a:1")) {
 				say(later, each)
 			}
-			g.Expect(f.wanted(f.ofDeployment(), nil)).To(ConsistOf("seed:1", "a:1", "b:1"))
+			g.Expect(f.wanted(f.memberResponses(), nil)).To(ConsistOf("seed:1", "a:1", "b:1"))
 			g.Expect(f.locate("emails")).To(HaveField("Owner.Address", "new:1"))
 		})
 	}
@@ -285,26 +285,26 @@ func TestAnswersThatHaveBecomeOldAreNotUsed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-	f := newFollower(connection.NewPool(connection.Options{}), newShares(), e, make(chan struct{}, 1), logr.Discard())
+	f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, make(chan struct{}, 1), logr.Discard())
 	now := time.Now()
-	hear := func(asked time.Time) {
-		f.pollers["s1:1"] = &poller{address: "s1:1"}
+	say := func(asked time.Time) {
+		f.pollers["s1:1"] = &poller{}
 		said := names("m:1", 1)
-		said.asked, said.life = asked, leastLife
-		f.note(f.pollers["s1:1"], said)
+		said.sentAt, said.life = asked, leastLife
+		f.record("s1:1", f.pollers["s1:1"], said)
 	}
-	hear(now)
-	f.consider(now)
+	say(now)
+	f.process(now)
 	_, err := f.locate("emails")
 	g.Expect(err).NotTo(HaveOccurred())
 	version := f.version()
-	f.consider(now.Add(leastLife - 1))
+	f.process(now.Add(leastLife - 1))
 	g.Expect(f.version()).To(Equal(version))
-	f.consider(now.Add(leastLife))
+	f.process(now.Add(leastLife))
 	_, err = f.locate("emails")
 	g.Expect(failure.Classify(err).Busy()).To(BeTrue())
-	hear(now.Add(leastLife))
-	f.consider(now.Add(leastLife))
+	say(now.Add(leastLife))
+	f.process(now.Add(leastLife))
 	_, err = f.locate("emails")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(f.version()).To(BeEquivalentTo(version+2), "what was not known meanwhile is looked for again")
@@ -318,19 +318,19 @@ func TestNothingIsKnownBeforeOldAnswersWereLookedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-		f := newFollower(connection.NewPool(connection.Options{}), newShares(), e, make(chan struct{}, 1), logr.Discard())
-		f.pollers["s1:1"] = &poller{address: "s1:1"}
+		f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, make(chan struct{}, 1), logr.Discard())
+		f.pollers["s1:1"] = &poller{}
 		said := names("m:1", 1)
-		said.asked = time.Now()
-		f.note(f.pollers["s1:1"], said)
-		f.consider(time.Now())
-		time.Sleep(lookTimeout - time.Millisecond)
+		said.sentAt = time.Now()
+		f.record("s1:1", f.pollers["s1:1"], said)
+		f.process(time.Now())
+		time.Sleep(checkTimeout - time.Millisecond)
 		_, err := f.locate("emails")
 		g.Expect(err).NotTo(HaveOccurred())
 		time.Sleep(time.Millisecond)
 		_, err = f.locate("emails")
 		g.Expect(failure.Classify(err).Busy()).To(BeTrue())
-		f.consider(time.Now())
+		f.process(time.Now())
 		_, err = f.locate("emails")
 		g.Expect(err).NotTo(HaveOccurred())
 	})
@@ -423,7 +423,7 @@ func TestRepliesOfNodes(t *testing.T) {
 			g := NewWithT(t)
 			said, err := parseNodes(c.slots, c.nodes, asked)
 			g.Expect(err).NotTo(HaveOccurred())
-			is := merge(auth.Endpoint{Mode: auth.ModeCluster}, []*nodes{said})
+			is := mergeNodes(auth.Endpoint{Mode: auth.ModeCluster}, []*nodes{said})
 			owners := map[uint16]string{}
 			for slot := range c.owners {
 				owners[slot] = ""
@@ -465,7 +465,7 @@ func TestTheNewerClaimOfASlotIsRight(t *testing.T) {
 	}
 	e := auth.Endpoint{Mode: auth.ModeCluster}
 	for _, said := range [][]*nodes{{claim("old", 1), claim("new", 2)}, {claim("new", 2), claim("old", 1)}} {
-		is := merge(e, said)
+		is := mergeNodes(e, said)
 		g.Expect(is.masters[is.owners[0]-1]).To(Equal(e.ServerAt("new:1")))
 	}
 }
@@ -487,11 +487,11 @@ func TestANodeOfAnotherClusterHasNoSlots(t *testing.T) {
 		second *nodes
 		owner  uint16
 	}{"another Cluster": {other, 0}, "the same": {&same, 1}} {
-		f := newFollower(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeCluster, Address: "seed:1"}, make(chan struct{}, 1), logr.Discard())
-		f.met["b:1"] = time.Now()
-		f.answers["seed:1"] = answer{from: "seed:1", asked: time.Now(), nodes: own}
-		f.answers["b:1"] = answer{from: "b:1", asked: time.Now(), nodes: c.second}
-		f.consider(time.Now())
+		f := newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeCluster, Address: "seed:1"}, make(chan struct{}, 1), logr.Discard())
+		f.lastUsed["b:1"] = time.Now()
+		f.responses["seed:1"] = response{from: "seed:1", sentAt: time.Now(), nodes: own}
+		f.responses["b:1"] = response{from: "b:1", sentAt: time.Now(), nodes: c.second}
+		f.process(time.Now())
 		is := f.known.Load()
 		g.Expect(is.err).To(BeNil(), name)
 		g.Expect(is.owners[0]).To(Equal(uint16(2)), name)
@@ -510,7 +510,7 @@ func TestANodeKnowsItsOwnAddressBest(t *testing.T) {
 		}
 	}
 	e := auth.Endpoint{Mode: auth.ModeCluster}
-	is := merge(e, []*nodes{claim("cut-off", "old:1"), claim("moved", "new:1"), claim("other", "old:1")})
+	is := mergeNodes(e, []*nodes{claim("cut-off", "old:1"), claim("moved", "new:1"), claim("other", "old:1")})
 	g.Expect(is.masters[is.owners[0]-1]).To(Equal(e.ServerAt("new:1")))
 }
 
@@ -531,7 +531,7 @@ func TestWhatANodeSaysIsBounded(t *testing.T) {
 	g.Expect(said.moves).To(HaveLen(mostMoves))
 	g.Expect(said.addresses).To(HaveLen(mostMoves + 1))
 	g.Expect(said.epochs).To(HaveLen(1))
-	is := merge(auth.Endpoint{Mode: auth.ModeCluster}, []*nodes{said})
+	is := mergeNodes(auth.Endpoint{Mode: auth.ModeCluster}, []*nodes{said})
 	g.Expect(is.importing).To(HaveLen(mostMasters))
 	g.Expect(is.servers()).To(HaveLen(mostMasters + 1))
 }
@@ -546,6 +546,6 @@ func TestMastersAreBounded(t *testing.T) {
 		said.addresses[id] = id + ".example:1"
 		said.masters, said.ranges = append(said.masters, id), append(said.ranges, slotRange{i, i, i})
 	}
-	is := merge(auth.Endpoint{Mode: auth.ModeCluster}, []*nodes{said})
+	is := mergeNodes(auth.Endpoint{Mode: auth.ModeCluster}, []*nodes{said})
 	g.Expect(is.masters).To(HaveLen(mostMasters))
 }

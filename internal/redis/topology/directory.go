@@ -30,31 +30,31 @@ type Directory struct {
 	pool   *connection.Pool
 	shares *shares
 	log    logr.Logger
-	// changed has a token after a place may have changed. fresh has one while there is a follower that does not run.
+	// changed has a token after a route may have changed. fresh has one while there is a watcher that does not run.
 	changed, fresh chan struct{}
 
-	mu        sync.Mutex
-	owners    map[owner]auth.Endpoint
-	followers map[auth.Endpoint]*follower
-	// starting are the followers that do not run yet.
-	starting []*follower
+	mu       sync.Mutex
+	users    map[user]auth.Endpoint
+	watchers map[auth.Endpoint]*watcher
+	// starting are the watchers that do not run yet.
+	starting []*watcher
 }
 
-// owner is who uses a deployment: an object of a tenant.
-type owner struct{ tenant, name string }
+// user is an object of a tenant that uses a deployment.
+type user struct{ tenant, name string }
 
-// New returns a Directory that follows nothing yet.
+// New returns a Directory that watches nothing yet.
 func New(pool *connection.Pool, log logr.Logger) *Directory {
 	return &Directory{
 		pool: pool, shares: newShares(), log: log, changed: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
-		owners: map[owner]auth.Endpoint{}, followers: map[auth.Endpoint]*follower{},
+		users: map[user]auth.Endpoint{}, watchers: map[auth.Endpoint]*watcher{},
 	}
 }
 
-// NeedLeaderElection tells the manager that only the leader asks servers.
+// NeedLeaderElection says that only the leader polls servers.
 func (d *Directory) NeedLeaderElection() bool { return true }
 
-// Start follows the deployments in use until ctx is done, and then returns nil. Call it once.
+// Start watches the deployments in use until ctx is done, and then returns nil. Call it once.
 func (d *Directory) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -63,8 +63,8 @@ func (d *Directory) Start(ctx context.Context) error {
 		starting := d.starting
 		d.starting = nil
 		d.mu.Unlock()
-		for _, f := range starting {
-			running.Go(func() { f.run(ctx) })
+		for _, w := range starting {
+			running.Go(func() { w.run(ctx) })
 		}
 		select {
 		case <-ctx.Done():
@@ -74,54 +74,54 @@ func (d *Directory) Start(ctx context.Context) error {
 	}
 }
 
-// Claim is [connection.Pool.Claim], and follows the endpoint if it is a deployment.
+// Claim is [connection.Pool.Claim], and watches the endpoint if it is a deployment.
 func (d *Directory) Claim(tenant, name string, e auth.Endpoint, database int) error {
 	err := d.pool.Claim(tenant, name, e, database)
 	if err != nil || e.Mode == auth.ModeStandalone {
-		d.leave(owner{tenant, name})
+		d.leave(user{tenant, name})
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	by := owner{tenant, name}
-	if d.owners[by] == e {
+	by := user{tenant, name}
+	if d.users[by] == e {
 		return nil
 	}
 	d.leaveLocked(by)
-	d.owners[by] = e
-	f, ok := d.followers[e]
+	d.users[by] = e
+	w, ok := d.watchers[e]
 	if !ok {
-		f = newFollower(d.pool, d.shares, e, d.changed, d.log.WithValues("endpoint", e.String()))
-		d.followers[e] = f
-		d.starting = append(d.starting, f)
+		w = newWatcher(d.pool, d.shares, e, d.changed, d.log.WithValues("endpoint", e.String()))
+		d.watchers[e] = w
+		d.starting = append(d.starting, w)
 		set(d.fresh)
 	}
-	d.shares.join(f, tenant)
+	d.shares.join(w, tenant)
 	return nil
 }
 
-// Release is [connection.Pool.Release]. A deployment that nobody uses any longer is not followed.
+// Release is [connection.Pool.Release]. A deployment that nobody uses any longer is not watched.
 func (d *Directory) Release(tenant, name string) {
-	d.leave(owner{tenant, name})
+	d.leave(user{tenant, name})
 	d.pool.Release(tenant, name)
 }
 
-func (d *Directory) leave(by owner) {
+func (d *Directory) leave(by user) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.leaveLocked(by)
 }
 
-func (d *Directory) leaveLocked(by owner) {
-	e, uses := d.owners[by]
+func (d *Directory) leaveLocked(by user) {
+	e, uses := d.users[by]
 	if !uses {
 		return
 	}
-	delete(d.owners, by)
-	f := d.followers[e]
-	if d.shares.leave(f, by.tenant) {
-		delete(d.followers, e)
-		close(f.gone)
+	delete(d.users, by)
+	w := d.watchers[e]
+	if d.shares.leave(w, by.tenant) {
+		delete(d.watchers, e)
+		close(w.gone)
 	}
 }
 
@@ -142,35 +142,36 @@ func (d *Directory) Locate(e auth.Endpoint, key string) (Place, error) {
 	if e.Mode == auth.ModeStandalone {
 		return Place{Owner: e}, nil
 	}
-	f := d.follower(e)
-	if f == nil {
+	w := d.watcher(e)
+	if w == nil {
 		return Place{}, failure.Classify(fmt.Errorf("locating a key of %s: %w", e, failure.ErrBusy))
 	}
-	return f.locate(key)
+	return w.locate(key)
 }
 
-// Refresh returns after servers of a deployment have said where keys are since it was called, or when ctx is done.
+// Refresh polls the servers of a deployment, and returns when their responses were processed, after a quarter of a second,
+// or when ctx is done.
 func (d *Directory) Refresh(ctx context.Context, e auth.Endpoint) {
-	if f := d.follower(e); f != nil {
-		f.refresh(ctx)
+	if w := d.watcher(e); w != nil {
+		w.refresh(ctx)
 	}
 }
 
-// Changed has a token after a place may have changed. It is for one receiver.
+// Changed has a token after a route may have changed. It is for one receiver.
 func (d *Directory) Changed() <-chan struct{} { return d.changed }
 
-// Version returns a number that grows when a place in a deployment may have changed.
+// Version returns a number that grows when a route in a deployment may have changed.
 func (d *Directory) Version(e auth.Endpoint) uint64 {
-	if f := d.follower(e); f != nil {
-		return f.version()
+	if w := d.watcher(e); w != nil {
+		return w.version()
 	}
 	return 0
 }
 
-func (d *Directory) follower(e auth.Endpoint) *follower {
+func (d *Directory) watcher(e auth.Endpoint) *watcher {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.followers[e]
+	return d.watchers[e]
 }
 
 // set puts a token in a channel, unless there is one.

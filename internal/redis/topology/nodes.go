@@ -23,9 +23,9 @@ const longestID = 64
 // they are moved from.
 const mostMoves = 1024
 
-// nodes is what a node of a Cluster says.
+// nodes is what a node of a Cluster reports.
 type nodes struct {
-	// self is the ID of the node; empty if it does not tell.
+	// self is the ID of the node; empty if it does not report that.
 	self string
 	// masters are the IDs of the masters with slots, each once, and ranges are their slots.
 	masters []string
@@ -35,11 +35,11 @@ type nodes struct {
 	epochs map[string]uint64
 	// addresses has the address of each node by its ID: of those with slots, and of those that slots are moved to.
 	addresses map[string]string
-	// moves are the slots that the node that was asked is moving to others.
+	// moves are the slots that the node itself is moving to others.
 	moves []move
 }
 
-// same reports whether two nodes say the same.
+// same reports whether two nodes report the same.
 func (n *nodes) same(as *nodes) bool {
 	return n.self == as.self && slices.Equal(n.masters, as.masters) && slices.Equal(n.ranges, as.ranges) &&
 		slices.Equal(n.moves, as.moves) && maps.Equal(n.epochs, as.epochs) && maps.Equal(n.addresses, as.addresses)
@@ -57,21 +57,22 @@ type move struct {
 	to   string // the ID of the node
 }
 
-// parseNodes parses the replies to CLUSTER SLOTS and CLUSTER NODES. asked is the address that was asked: a node that
-// does not know its own host name is at that host. A service that has only the first command does without the second.
-func parseNodes(inSlots, inNodes any, asked string) (*nodes, error) {
+// parseNodes parses the replies to CLUSTER SLOTS and CLUSTER NODES. polledAt is the address of the node that
+// sent them: a node that does not know its own host name is at that host. The second reply may be an error, because some
+// services have only the first command.
+func parseNodes(inSlots, inNodes any, polledAt string) (*nodes, error) {
 	is := &nodes{epochs: map[string]uint64{}, addresses: map[string]string{}}
 	if text, ok := inNodes.(string); ok {
 		for line := range strings.Lines(text) {
-			is.parseLine(strings.Fields(line), asked)
+			is.parseLine(strings.Fields(line), polledAt)
 		}
 	}
-	if err := is.parseSlots(inSlots, asked); err != nil {
+	if err := is.parseSlots(inSlots, polledAt); err != nil {
 		return nil, err
 	}
 	is.trim()
 	for _, id := range is.masters {
-		if is.self == "" && is.addresses[id] == asked {
+		if is.self == "" && is.addresses[id] == polledAt {
 			is.self = id
 		}
 	}
@@ -80,14 +81,14 @@ func parseNodes(inSlots, inNodes any, asked string) (*nodes, error) {
 
 // parseSlots parses the reply to CLUSTER SLOTS. Of a Cluster with more than mostMasters, it leaves out the slots of the
 // others.
-func (n *nodes) parseSlots(reply any, asked string) error {
+func (n *nodes) parseSlots(reply any, polledAt string) error {
 	listed, ok := reply.([]any)
 	if !ok {
 		return resp.ErrMalformed
 	}
 	index, covered := map[string]uint16{}, 0
 	for _, each := range listed {
-		r, id, err := n.parseRange(each, asked)
+		r, id, err := n.parseRange(each, polledAt)
 		if errors.Is(err, errNoAddress) {
 			continue // Nobody has its slots.
 		}
@@ -125,7 +126,7 @@ func (n *nodes) trim() {
 
 // parseRange parses a range of CLUSTER SLOTS: first, last, the master, and its replicas. It returns the ID of the master.
 // A node is its preferred address, its port, and, from Redis 4 on, its ID.
-func (n *nodes) parseRange(reply any, asked string) (is slotRange, id string, err error) {
+func (n *nodes) parseRange(reply any, polledAt string) (is slotRange, id string, err error) {
 	const least, leastOfNode = 3, 2
 	parts, _ := reply.([]any)
 	if len(parts) < least {
@@ -137,13 +138,13 @@ func (n *nodes) parseRange(reply any, asked string) (is slotRange, id string, er
 	if !isFirst || !isLast || first < 0 || last < first || last >= slots || len(master) < leastOfNode {
 		return slotRange{}, "", resp.ErrMalformed
 	}
-	id, err = n.parseMaster(master, asked)
+	id, err = n.parseMaster(master, polledAt)
 	return slotRange{first: uint16(first), last: uint16(last)}, id, err
 }
 
 // parseMaster parses the master of a range, keeps its address, and returns its ID. A node without an ID is known by its
 // address.
-func (n *nodes) parseMaster(master []any, asked string) (id string, err error) {
+func (n *nodes) parseMaster(master []any, polledAt string) (id string, err error) {
 	if id, err = idOf(master); err != nil {
 		return "", err
 	}
@@ -154,7 +155,7 @@ func (n *nodes) parseMaster(master []any, asked string) (id string, err error) {
 	if host == unannounced && n.addresses[id] != "" {
 		return id, nil // CLUSTER NODES has the IP address.
 	}
-	address, err := addressOf(host, port, asked)
+	address, err := addressOf(host, port, polledAt)
 	if err != nil {
 		return "", err
 	}
@@ -163,7 +164,7 @@ func (n *nodes) parseMaster(master []any, asked string) (id string, err error) {
 	return id, nil
 }
 
-// idOf returns the ID of a node in CLUSTER SLOTS, if it is told.
+// idOf returns the ID of a node in CLUSTER SLOTS, if there is one.
 func idOf(node []any) (id string, err error) {
 	const at = 2
 	if len(node) > at {
@@ -181,10 +182,10 @@ const unannounced = "?"
 // errNoAddress is that of a node whose address the others have lost, or that has no port for such clients.
 var errNoAddress = errors.New("the node has no address")
 
-// addressOf returns the address of a node. A host that is not known is that of the node that was asked.
-func addressOf(host, port any, asked string) (string, error) {
+// addressOf returns the address of a node. A host that is not known is that of the node that sent the reply.
+func addressOf(host, port any, polledAt string) (string, error) {
 	if name, _ := host.(string); name == "" {
-		own, _, err := net.SplitHostPort(asked)
+		own, _, err := net.SplitHostPort(polledAt)
 		if err != nil {
 			return "", resp.ErrMalformed
 		}
@@ -197,9 +198,9 @@ func addressOf(host, port any, asked string) (string, error) {
 //
 //	<id> <ip:port@bus-port[,hostname]> <flags> <master> <ping> <pong> <epoch> <link> <slot>...
 //
-// A slot that is being moved is [<slot>->-<id>], in the line of the node that was asked. Lines that are not like this
+// A slot that is being moved is [<slot>->-<id>], in the line of the node itself. Lines that are not like this
 // are left out: CLUSTER SLOTS has what matters most.
-func (n *nodes) parseLine(fields []string, asked string) {
+func (n *nodes) parseLine(fields []string, polledAt string) {
 	const address, flags, epoch, firstSlot = 1, 2, 6, 8
 	if len(fields) < firstSlot || len(fields[0]) > longestID {
 		return
@@ -211,7 +212,7 @@ func (n *nodes) parseLine(fields []string, asked string) {
 	named, _, _ := strings.Cut(fields[address], ",")
 	named, _, _ = strings.Cut(named, "@")
 	if at := strings.LastIndexByte(named, ':'); at >= 0 {
-		if parsed, err := addressOf(named[:at], named[at+1:], asked); err == nil {
+		if parsed, err := addressOf(named[:at], named[at+1:], polledAt); err == nil {
 			n.addresses[id] = parsed
 		}
 	}
@@ -244,13 +245,13 @@ type claim struct {
 	own   bool
 }
 
-// merge returns what follows from what several nodes say. Of two masters of a slot, the one with the higher epoch is
-// right. What a node says about itself is newer than what others say about it.
-func merge(of auth.Endpoint, said []*nodes) *view {
+// mergeNodes returns what follows from what several nodes report. Of two masters of a slot, the one with the higher epoch is
+// right. What a node reports about itself is newer than what others report about it.
+func mergeNodes(of auth.Endpoint, reported []*nodes) *view {
 	v := &view{owners: make([]uint16, slots), importing: map[uint16]auth.Endpoint{}}
 	epochs := make([]uint64, slots)
-	index := v.index(of, said)
-	for _, each := range said {
+	index := v.index(of, reported)
+	for _, each := range reported {
 		claims := make([]claim, len(each.masters))
 		for i, id := range each.masters {
 			claims[i] = claim{index[each.addresses[id]], each.epochs[id], id == each.self}
@@ -264,15 +265,15 @@ func merge(of auth.Endpoint, said []*nodes) *view {
 			}
 		}
 	}
-	v.addMoves(of, said)
+	v.addMoves(of, reported)
 	return v
 }
 
 // addMoves adds the moves of slots, to no more servers than there may be masters. Only the owner of a slot moves it: what a
 // former owner says is left over from a move that was interrupted.
-func (v *view) addMoves(of auth.Endpoint, said []*nodes) {
+func (v *view) addMoves(of auth.Endpoint, reported []*nodes) {
 	servers := map[string]auth.Endpoint{}
-	for _, each := range said {
+	for _, each := range reported {
 		for _, m := range each.moves {
 			owner, address := v.owners[m.slot], each.addresses[m.to]
 			if owner == 0 || v.masters[owner-1].Address != each.addresses[each.self] {
@@ -289,19 +290,19 @@ func (v *view) addMoves(of auth.Endpoint, said []*nodes) {
 }
 
 // leaveOut takes the slots from servers that are not what the others take them for. Nobody has these slots then.
-func (v *view) leaveOut(foreign map[string]bool) {
+func (v *view) leaveOut(ofOtherClusters map[string]bool) {
 	for slot, owner := range v.owners {
-		if owner > 0 && foreign[v.masters[owner-1].Address] {
+		if owner > 0 && ofOtherClusters[v.masters[owner-1].Address] {
 			v.owners[slot] = 0
 		}
 	}
-	maps.DeleteFunc(v.importing, func(_ uint16, to auth.Endpoint) bool { return foreign[to.Address] })
+	maps.DeleteFunc(v.importing, func(_ uint16, to auth.Endpoint) bool { return ofOtherClusters[to.Address] })
 }
 
 // index adds the masters to the view, and returns the index of each address, plus 1.
-func (v *view) index(of auth.Endpoint, said []*nodes) map[string]uint16 {
+func (v *view) index(of auth.Endpoint, reported []*nodes) map[string]uint16 {
 	found := map[string]bool{}
-	for _, each := range said {
+	for _, each := range reported {
 		for _, id := range each.masters {
 			found[each.addresses[id]] = true
 		}

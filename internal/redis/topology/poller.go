@@ -4,107 +4,45 @@
 package topology
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
-	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 const (
-	// askInterval is the time between two questions to a server, and leastInterval the time if something contradicts what
+	// pollInterval is the time between two requests to a server, and leastPollInterval the time if something contradicts what
 	// is known.
-	askInterval   = time.Second
-	leastInterval = 50 * time.Millisecond
+	pollInterval      = time.Second
+	leastPollInterval = 50 * time.Millisecond
 )
 
-// answer is what a server has said last.
-type answer struct {
-	// from is the address of the server.
-	from string
-	// number numbers the answers of all servers that say something new.
-	number uint64
-	// asked is when the question was sent, and tried when the last one was, with or without an answer.
-	asked, tried time.Time
-	// by is what a sentinel says, and others are the addresses of the other sentinels that it knows. life is how long the
-	// answer counts; 0 means answerLife.
-	by     *naming
-	others []other
-	life   time.Duration
-	// nodes is what a node of a Cluster says.
-	nodes *nodes
-	// err is why there was no answer since.
-	err *failure.Error
-}
-
-// other is a sentinel that another one knows. id is its run ID, or its address if that is not told.
-type other struct{ address, id string }
-
-// peers returns the IDs of the servers that the server knows.
-func (a answer) peers() (ids []string) {
-	if a.nodes != nil {
-		return a.nodes.masters
-	}
-	for _, its := range a.others {
-		ids = append(ids, its.id)
-	}
-	return ids
-}
-
-// hasSaid reports whether there is an answer that counts.
-func (a answer) hasSaid() bool { return a.by != nil || a.nodes != nil }
-
-// old reports whether the answer does not count any longer.
-func (a answer) old(now time.Time) bool { return since(a.asked, now) >= cmp.Or(a.life, answerLife) }
-
-// since returns the time between two moments. While a machine is suspended, only the wall clock goes on.
-func since(then, now time.Time) time.Duration {
-	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
-}
-
-// same reports whether the same follows from two answers.
-func (a answer) same(as answer) bool {
-	reason := func(err *failure.Error) failure.Reason {
-		if err == nil {
-			return ""
-		}
-		return err.Reason
-	}
-	return a.hasSaid() == as.hasSaid() && reason(a.err) == reason(as.err) && slices.Equal(a.others, as.others) &&
-		(a.by == nil || *a.by == *as.by) && (a.nodes == nil || a.nodes.same(as.nodes))
-}
-
-// poller asks one server again and again.
+// poller polls one server.
 type poller struct {
-	address string
-	conn    *connection.Conn
-	ask     func(ctx context.Context, conn *connection.Conn) (answer, error)
-	// begin waits until the server may be asked, until its context is done. end is called with the cost of the question.
-	begin func(ctx context.Context) (end func(cost time.Duration), err error)
-	// hurry has a token when the server is to be asked now.
-	hurry chan struct{}
-	stop  context.CancelFunc
+	// begin waits until the server may be polled, and returns whose share that takes.
+	begin   func(ctx context.Context) (*share, error)
+	request func(ctx context.Context, by *share) (response, error)
+	// pollNow has a token when the server is to be polled at once.
+	pollNow chan struct{}
+	stop    context.CancelFunc
 }
 
-// run asks until ctx is done, and reports each answer. report returns how long it took to consider the answer.
-func (p *poller) run(ctx context.Context, report func(answer) time.Duration) {
+// run polls until ctx is done, and passes each response to report.
+func (p *poller) run(ctx context.Context, report func(response)) {
 	for {
-		end, err := p.begin(ctx)
+		by, err := p.begin(ctx)
 		if err != nil {
 			return
 		}
-		began, before := time.Now(), p.conn.Received()
-		said, err := p.ask(ctx, p.conn)
-		received := p.conn.Received() - before
+		began := time.Now()
+		reported, err := p.request(ctx, by)
+		by.end()
 		if ctx.Err() != nil {
-			end(costOf(received, 0))
 			return
 		}
-		said.asked, said.tried, said.err = began, began, failure.Classify(err)
-		end(costOf(received, report(said)))
-		if !pause(ctx, time.Until(began.Add(leastInterval)), nil) || !pause(ctx, time.Until(began.Add(askInterval)), p.hurry) {
+		reported.sentAt, reported.triedAt, reported.err = began, began, failure.Classify(err)
+		report(reported)
+		if !pause(ctx, time.Until(began.Add(leastPollInterval)), nil) || !pause(ctx, time.Until(began.Add(pollInterval)), p.pollNow) {
 			return
 		}
 	}

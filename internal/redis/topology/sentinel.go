@@ -21,56 +21,57 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
+const (
+	// listenTimeout is how long a sentinel may be silent. eventsAtOnce is how many of its failover
+	// events are acted on at once, and eventInterval how often one more is. The others wait.
+	listenTimeout = time.Minute
+	eventsAtOnce  = 20
+	eventInterval = 500 * time.Millisecond
+)
+
 // naming is the master that a sentinel names. It is comparable.
 type naming struct {
 	// master is the address of the master, and epoch the number of the failover that made it one. A later failover has a
 	// higher number.
 	master string
 	epoch  uint64
-	// down means that enough sentinels agree that the master does not answer, so that a failover may be under way.
+	// down means that enough sentinels agree that the master does not respond, so that a failover may be under way.
 	down bool
 }
 
 // sentinels is a deployment with sentinels.
 type sentinels struct{ auth.Endpoint }
 
-// server implements deployment.
-func (s sentinels) server(address string) auth.Endpoint { return s.SentinelAt(address) }
-
-// ask implements deployment. The address of the master is that of the new one as soon as a failover has made it a
-// master, and the epoch changes at the same moment. If that is between the first two commands, the answer has the new
+// commands implements deployment. The address of the master is that of the new one as soon as a failover has made it a
+// master, and the epoch changes at the same moment. If that is between the first two commands, the response has the new
 // master with the old epoch, and never the old master with the new epoch.
-func (s sentinels) ask(ctx context.Context, conn *connection.Conn) (said answer, err error) {
+func (s sentinels) commands() [][]any {
 	name := s.Sentinels.Value().MasterName
-	err = conn.Pipeline(ctx, func(replies []any) (err error) {
-		said, err = parseNaming(replies)
-		return err
-	}, []any{"sentinel", "master", name}, []any{"sentinel", "get-master-addr-by-name", name}, []any{"sentinel", "sentinels", name})
-	return said, err
+	return [][]any{{"sentinel", "master", name}, {"sentinel", "get-master-addr-by-name", name}, {"sentinel", "sentinels", name}}
 }
 
-// parseNaming parses the replies to the three commands. A sentinel may refuse to tell the others.
-func parseNaming(replies []any) (said answer, err error) {
+// parse implements deployment. A sentinel may refuse to report the other sentinels.
+func (s sentinels) parse(replies []any, _ string) (reported response, err error) {
 	for _, reply := range replies[:2] {
 		if refusal, refused := reply.(resp.Error); refused {
-			return answer{}, refusalOf(refusal)
+			return response{}, refusalOf(refusal)
 		}
 	}
 	const hostAndPort = 2
 	parts, _ := replies[1].([]any)
 	if len(parts) != hostAndPort {
-		return answer{}, masterNotFound()
+		return response{}, masterNotFound()
 	}
 	is := &naming{}
 	if is.master, err = joined(parts[0], parts[1]); err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	text, _ := resp.Field(replies[0], "config-epoch").(string)
 	if is.epoch, err = strconv.ParseUint(text, 10, 64); err != nil {
-		return answer{}, resp.ErrMalformed
+		return response{}, resp.ErrMalformed
 	}
 	is.down = isDown(replies[0], is.master)
-	return answer{by: is, others: othersIn(replies[2]), life: lifeBy(resp.Field(replies[0], "down-after-milliseconds"))}, nil
+	return response{named: is, others: othersIn(replies[2]), life: lifeBy(resp.Field(replies[0], "down-after-milliseconds"))}, nil
 }
 
 // isDown reports whether a reply to SENTINEL MASTER says that this master is down. From the moment at which a failover has
@@ -86,7 +87,7 @@ func othersIn(reply any) (others []other) {
 	listed, _ := reply.([]any)
 	for _, each := range listed {
 		address, err := joined(resp.Field(each, "ip"), resp.Field(each, "port"))
-		if err != nil || len(others) == mostAsked {
+		if err != nil || len(others) == mostPolled {
 			continue
 		}
 		id, _ := resp.Field(each, "runid").(string)
@@ -98,13 +99,13 @@ func othersIn(reply any) (others []other) {
 	return others
 }
 
-// lifeBy returns how long an answer counts if a sentinel takes its master for down after so many milliseconds: another
+// lifeBy returns how long a response counts if a sentinel takes its master for down after so many milliseconds: another
 // server may be the master soon after that.
 func lifeBy(downAfter any) time.Duration {
 	text, _ := downAfter.(string)
 	number, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || number >= answerLife.Milliseconds() {
-		return answerLife
+	if err != nil || number >= responseLife.Milliseconds() {
+		return responseLife
 	}
 	return max(time.Duration(number)*time.Millisecond, leastLife)
 }
@@ -150,16 +151,16 @@ func masterNotFound() error {
 	}
 }
 
-// decide implements deployment. The sentinel that knows of the latest failover is right: this is how sentinels agree
-// among themselves, too. If a sentinel has told of a later failover before, more than half of them must agree that there
-// is none: the others may be on the wrong side of a network partition. A master that is down for the sentinels may answer
-// the operator, or answer again, while they make another server the master.
-func (s sentinels) decide(said []answer, asked int, epoch uint64) *view {
-	latest, votes, down := latestOf(said)
+// merge implements deployment. The sentinel that knows of the latest failover is right: this is how sentinels agree
+// among themselves, too. If a sentinel has reported a later failover before, more than half of them must agree that there
+// is none: the others may be on the wrong side of a network partition. A master that is down for the sentinels may respond to
+// the operator, or respond again, while they make another server the master.
+func (s sentinels) merge(reported []response, polled int, epoch uint64) *view {
+	latest, votes, down := latestOf(reported)
 	switch {
 	case votes == 0:
 		return nil
-	case latest.epoch < epoch && !agreed(said, latest, asked):
+	case latest.epoch < epoch && !agreed(reported, latest, polled):
 		return &view{err: failoverForgotten()}
 	case down:
 		return &view{err: masterDown(), epoch: latest.epoch}
@@ -169,17 +170,17 @@ func (s sentinels) decide(said []answer, asked int, epoch uint64) *view {
 
 // latestOf returns what the sentinels say that know of the latest failover, or most of them, how many they are, and
 // whether one of them says that the master is down.
-func latestOf(said []answer) (latest naming, votes int, down bool) {
+func latestOf(reported []response) (latest naming, votes int, down bool) {
 	same := map[naming]int{}
 	isDown := map[naming]bool{}
-	for _, each := range said {
-		if each.by == nil {
+	for _, each := range reported {
+		if each.named == nil {
 			continue
 		}
-		is := *each.by
+		is := *each.named
 		is.down = false
 		same[is]++
-		isDown[is] = isDown[is] || each.by.down
+		isDown[is] = isDown[is] || each.named.down
 		if len(same) == 1 || is.epoch > latest.epoch || is.epoch == latest.epoch && same[is] > same[latest] {
 			latest = is
 		}
@@ -189,24 +190,24 @@ func latestOf(said []answer) (latest naming, votes int, down bool) {
 
 // agreed reports whether more than half of the sentinels name this master. Several addresses that the user has written may
 // lead to one sentinel. So the addresses count that the sentinels have of each other, and only if there are none, all
-// that are asked.
-func agreed(said []answer, is naming, asked int) bool {
+// that are polled.
+func agreed(reported []response, is naming, polled int) bool {
 	known := map[string]bool{}
-	for _, each := range said {
+	for _, each := range reported {
 		for _, its := range each.others {
 			known[its.address] = true
 		}
 	}
 	votes := 0
-	for _, each := range said {
-		if each.by != nil && each.by.master == is.master && each.by.epoch == is.epoch && (len(known) == 0 || known[each.from]) {
+	for _, each := range reported {
+		if each.named != nil && each.named.master == is.master && each.named.epoch == is.epoch && (len(known) == 0 || known[each.from]) {
 			votes++
 		}
 	}
 	if len(known) > 0 {
-		asked = len(known)
+		polled = len(known)
 	}
-	return votes*2 > asked
+	return votes*2 > polled
 }
 
 func masterDown() *failure.Error {
@@ -238,46 +239,46 @@ func (s sentinels) explain(cause *failure.Error) *failure.Error {
 	return &about
 }
 
-// belongs implements deployment: a sentinel that is known knows others that are. Of two sentinels, each knows only the
+// isMember implements deployment: a sentinel that is known knows others that are. Of two sentinels, each knows only the
 // other.
-func (s sentinels) belongs(said answer, known map[string]bool) bool {
-	if len(said.others) == 1 && len(known) == 1 {
+func (s sentinels) isMember(reported response, known map[string]bool) bool {
+	if len(reported.others) == 1 && len(known) == 1 {
 		return true
 	}
-	return slices.ContainsFunc(said.others, func(its other) bool { return known[its.id] })
+	return slices.ContainsFunc(reported.others, func(its other) bool { return known[its.id] })
 }
 
-// wanted implements deployment: the sentinels that the user names, those that answer, and those that they know. While none
-// answers, all that were asked last are.
-func (s sentinels) wanted(answers map[string]answer, _ []auth.Endpoint) []string {
+// wanted implements deployment: the sentinels that the user names, those that respond, and those that they know. While none
+// responds, it is all that were polled last.
+func (s sentinels) wanted(responses map[string]response, _ []auth.Endpoint) []string {
 	wanted := addresses(s.Addresses())
-	known := slices.Sorted(maps.Keys(answers))
-	some := slices.ContainsFunc(known, func(address string) bool { return answers[address].by != nil })
+	known := slices.Sorted(maps.Keys(responses))
+	some := slices.ContainsFunc(known, func(address string) bool { return responses[address].named != nil })
 	for _, address := range known {
-		if answers[address].by != nil || !some {
+		if responses[address].named != nil || !some {
 			wanted.add(address)
 		}
 	}
 	for _, address := range known {
-		for _, its := range answers[address].others {
+		for _, its := range responses[address].others {
 			wanted.add(its.address)
 		}
 	}
 	return wanted
 }
 
-// failoverChannels are the channels on which a sentinel tells that there is a new master, or that the master is down.
+// failoverChannels are the channels on which a sentinel publishes that there is a new master, or that the master is down.
 var failoverChannels = []string{"+switch-master", "+odown"}
 
-// listen has all sentinels asked as soon as one publishes a failover, until ctx is done. If a sentinel rejects the
-// subscription, its next answer tells the same.
-func (f *follower) listen(ctx context.Context, conn *connection.Conn) {
+// listen polls all sentinels as soon as one publishes a failover event, until ctx is done. If a sentinel rejects the
+// subscription, its next response shows the failover.
+func (w *watcher) listen(ctx context.Context, conn *connection.Conn) {
 	var backoff connection.Backoff
 	for conn.WaitUp(ctx) == nil {
 		backoff.Begin()
 		began := time.Now()
-		err := f.hear(ctx, conn)
-		if time.Since(began) > answerLife {
+		err := w.listenOnce(ctx, conn)
+		if time.Since(began) > responseLife {
 			backoff.Reset()
 		}
 		delay := backoff.Delay()
@@ -290,8 +291,8 @@ func (f *follower) listen(ctx context.Context, conn *connection.Conn) {
 	}
 }
 
-// hear listens on one connection until it ends.
-func (f *follower) hear(ctx context.Context, conn *connection.Conn) error {
+// listenOnce listens on one connection until it ends.
+func (w *watcher) listenOnce(ctx context.Context, conn *connection.Conn) error {
 	pubSub, err := conn.OpenPubSub(ctx)
 	if err != nil {
 		return err
@@ -301,9 +302,9 @@ func (f *follower) hear(ctx context.Context, conn *connection.Conn) error {
 	if err := pubSub.Subscribe(ctx, failoverChannels...); err != nil {
 		return err
 	}
-	// This is for the news of all masters that the sentinel watches. Others than this one may use it up; the sentinels are
-	// asked every second anyway.
-	pace := rate.NewLimiter(rate.Every(newsInterval), newsAtOnce)
+	// This is for the events of all masters that the sentinel monitors. Those of others may use it up; the sentinels are
+	// polled every second anyway.
+	pace := rate.NewLimiter(rate.Every(eventInterval), eventsAtOnce)
 	for {
 		if _, err := pubSub.Receive(ctx, listenTimeout); err != nil {
 			return err
@@ -311,6 +312,6 @@ func (f *follower) hear(ctx context.Context, conn *connection.Conn) error {
 		if err := pace.Wait(ctx); err != nil {
 			return err
 		}
-		f.hurry() // Also after the confirmation of the subscription: there may have been news before.
+		w.pollNow() // Also after the confirmation of the subscription: there may have been an event before.
 	}
 }

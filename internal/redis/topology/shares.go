@@ -4,6 +4,7 @@
 package topology
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,34 +12,43 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
+	"miracle.dev/scaledjob-operator/internal/redis/budget"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
 const (
-	// mostAskedEach is how many servers are asked on behalf of one tenant.
-	mostAskedEach = 512
-	// placesEach is how many questions may be under way on behalf of one tenant. It bounds the memory of replies.
-	placesEach = 4
-	// A question keeps its place for questionCost after its answer was considered, for byteCost for each byte that the
-	// server has sent, and for conclusionCost times as long as considering it took, up to longestCost.
-	questionCost   = 8 * time.Millisecond
-	byteCost       = 500 * time.Nanosecond
-	conclusionCost = 10
-	longestCost    = 30 * time.Second
+	// mostAskedEach is how many servers are polled on behalf of one tenant.
+	mostPolledEach = 512
+	// requestsEach is how many requests to them may be under way, until their replies are parsed. It bounds the memory of
+	// replies.
+	requestsEach = 4
+	// requestCost is what sending a request and waiting for its reply counts as, and byteCost what receiving a byte does: the
+	// operator cannot measure that. The time to parse replies and to merge what they say is measured.
+	requestCost = 200 * time.Microsecond
+	byteCost    = 10 * time.Nanosecond
 )
 
-// errUnused is returned for a follower that nobody uses any longer.
+// errUnused is returned for a deployment that nobody uses any longer.
 var errUnused = errors.New("nobody uses the deployment")
 
-// costOf is how long a question keeps its place, by the bytes that the server has sent meanwhile, also in other replies,
-// and by how long it took to consider the answer.
-func costOf(received int64, considering time.Duration) time.Duration {
-	return min(questionCost+time.Duration(max(received, 0))*byteCost+conclusionCost*considering, longestCost)
+// costOf is what a request counts as, without the time to parse its replies.
+func costOf(replies [][]byte, err error) time.Duration {
+	if errors.Is(err, resp.ErrTooLarge) {
+		return requestCost + resp.MaxReplyBytes*byteCost
+	}
+	cost := requestCost
+	for _, each := range replies {
+		cost += time.Duration(len(each)) * byteCost
+	}
+	return cost
 }
 
-// shares has the share of each tenant: mostAskedEach servers that are asked, and placesEach places for questions to
-// them. Servers decide how large their replies are and how often they differ, and users choose the servers. So the work
-// for one tenant is bounded, and others do not wait for it. It is safe for concurrent use.
+// shares has the share of each tenant. Servers decide how large their replies are and how often they differ, and users
+// choose the servers. So the work for one tenant is bounded, and others do not wait for it. A deployment that several
+// tenants use needs the share of only one of them, so nobody slows it down by using it too. It is safe for concurrent use.
 type shares struct {
 	mu sync.Mutex
 	of map[string]*share
@@ -46,180 +56,154 @@ type shares struct {
 
 // share is that of one tenant.
 type share struct {
-	// users is how many owners use followers, asked how many servers are asked, and taken how many places are.
-	users, asked, taken int
-	// waiting are those who wait for a place, in their order.
-	waiting []*waiter
-}
+	// users is how many objects of the tenant use a deployment, and polled how many servers of these deployments are polled.
+	// The lock of shares guards them.
+	users, polled int
 
-// waiter waits for a place in the share of any of these tenants.
-type waiter struct {
-	tenants []string
-	place   chan string // the tenant
+	requests *semaphore.Weighted
+	time     *budget.Share
 }
 
 func newShares() *shares { return &shares{of: map[string]*share{}} }
 
-// join counts that an owner of a tenant uses a follower.
-func (s *shares) join(f *follower, tenant string) {
+// join records that an object of a tenant uses a deployment.
+func (s *shares) join(w *watcher, tenant string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.of[tenant] == nil {
-		s.of[tenant] = &share{}
-	}
-	s.of[tenant].users++
-	f.users[tenant]++
-}
-
-// leave ends that, and returns whether nobody uses the follower any longer. If others do, its servers are asked on their
-// behalf.
-func (s *shares) leave(f *follower, tenant string) (unused bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if f.users[tenant]--; f.users[tenant] == 0 {
-		delete(f.users, tenant)
-		if heir := s.leastAsked(f); heir != "" {
-			s.count(f, heir, f.asked[tenant])
-			s.count(f, tenant, -f.asked[tenant])
-		}
-	}
-	s.of[tenant].users--
-	s.forget(tenant)
-	return len(f.users) == 0
-}
-
-// admit reports whether one more server of a follower may be asked. If so, call end when it is not asked any longer.
-func (s *shares) admit(f *follower) (end func(), admitted bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	tenant := s.leastAsked(f)
-	if tenant == "" || s.of[tenant].asked >= mostAskedEach {
-		return nil, false
-	}
-	s.count(f, tenant, 1)
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for tenant := range f.asked { // Any of them.
-			s.count(f, tenant, -1)
-			s.forget(tenant)
-			return
-		}
-	}, true
-}
-
-// leastAsked returns the tenant, of those that use the follower, for which the fewest servers are asked; "" if nobody uses
-// it. Call it with the lock held.
-func (s *shares) leastAsked(f *follower) (least string) {
-	for tenant := range f.users {
-		if least == "" || s.of[tenant].asked < s.of[least].asked {
-			least = tenant
-		}
-	}
-	return least
-}
-
-// count counts that so many more servers of a follower are asked on behalf of a tenant. Call it with the lock held.
-func (s *shares) count(f *follower, tenant string, more int) {
-	s.of[tenant].asked += more
-	if f.asked[tenant] += more; f.asked[tenant] == 0 {
-		delete(f.asked, tenant)
-	}
-}
-
-// begin waits for a place in the share of any tenant that uses the follower: nobody slows a deployment down by using it
-// too. Call end afterwards, with how long the place is to be kept. The error is that of ctx, or [errUnused].
-func (s *shares) begin(ctx context.Context, f *follower) (end func(cost time.Duration), err error) {
-	tenant, wait, err := s.take(f)
-	if err != nil {
-		return nil, err
-	}
-	if wait != nil {
-		select {
-		case tenant = <-wait.place:
-		case <-ctx.Done():
-			s.giveUp(wait)
-			return nil, fmt.Errorf("waiting for a place: %w", context.Cause(ctx))
-		}
-	}
-	return func(cost time.Duration) { time.AfterFunc(cost, func() { s.release(tenant) }) }, nil
-}
-
-// take takes a place in the share of a tenant, or returns who waits for one.
-func (s *shares) take(f *follower) (tenant string, wait *waiter, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(f.users) == 0 {
-		return "", nil, errUnused
-	}
-	wait = &waiter{place: make(chan string, 1)}
-	for tenant := range f.users {
-		if of := s.of[tenant]; of.taken < placesEach {
-			of.taken++
-			return tenant, nil, nil
-		}
-		wait.tenants = append(wait.tenants, tenant)
-	}
-	for _, tenant := range wait.tenants {
-		s.of[tenant].waiting = append(s.of[tenant].waiting, wait)
-	}
-	return "", wait, nil
-}
-
-// release gives a place to whoever waits for it first, or back.
-func (s *shares) release(tenant string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.releaseLocked(tenant)
-}
-
-func (s *shares) releaseLocked(tenant string) {
+	s.forgetIdle()
 	of := s.of[tenant]
-	if len(of.waiting) > 0 {
-		first := of.waiting[0]
-		s.withdraw(first)
-		first.place <- tenant
+	if of == nil {
+		of = &share{requests: semaphore.NewWeighted(requestsEach), time: budget.New()}
+		s.of[tenant] = of
+	}
+	of.users++
+	if w.users[tenant]++; w.users[tenant] == 1 {
+		of.polled += w.polled
+	}
+}
+
+// leave records that an object of a tenant does not use a deployment any longer. It reports whether nobody uses it now.
+func (s *shares) leave(w *watcher, tenant string) (unusable bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.of[tenant]
+	of.users--
+	if w.users[tenant]--; w.users[tenant] == 0 {
+		delete(w.users, tenant)
+		of.polled -= w.polled
+	}
+	return len(w.users) == 0
+}
+
+// admit returns how many of the servers of a deployment may be polled, and records that they are.
+func (s *shares) admit(w *watcher, wanted int) (admitted int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for tenant := range w.users {
+		others := s.of[tenant].polled - w.polled
+		admitted = max(admitted, min(wanted, mostPolledEach-others))
+	}
+	for tenant := range w.users {
+		s.of[tenant].polled += admitted - w.polled
+	}
+	w.polled = admitted
+	return admitted
+}
+
+// begin waits until a server of a deployment may be polled, and returns the share of the tenant that this takes. Call end
+// afterwards. The error is that of ctx, or [errUnused].
+func (s *shares) begin(ctx context.Context, w *watcher) (*share, error) {
+	all := s.usedBy(w)
+	if len(all) == 0 {
+		return nil, errUnused
+	}
+	for _, each := range all {
+		if each.tryBegin() {
+			return each, nil
+		}
+	}
+	if len(all) == 1 {
+		return all[0], all[0].begin(ctx)
+	}
+	return beginAny(ctx, all)
+}
+
+// spend records that processing responses of a deployment took so long. It is taken from the share that has most left.
+func (s *shares) spend(w *watcher, took time.Duration) {
+	all := s.usedBy(w)
+	if len(all) == 0 {
 		return
 	}
-	of.taken--
-	s.forget(tenant)
+	slices.MaxFunc(all, func(a, b *share) int { return cmp.Compare(a.time.Left(), b.time.Left()) }).time.Spend(took)
 }
 
-// giveUp ends the wait for a place. There may be one by now.
-func (s *shares) giveUp(wait *waiter) {
+// usedBy returns the shares of the tenants that use a deployment.
+func (s *shares) usedBy(w *watcher) (all []*share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for tenant := range w.users {
+		all = append(all, s.of[tenant])
+	}
+	return all
+}
+
+// forgetIdle removes the shares that are not used and that would be the same if they were new. Call it with the lock held.
+func (s *shares) forgetIdle() {
+	for tenant, of := range s.of {
+		if of.users == 0 && of.time.Full() && of.requests.TryAcquire(requestsEach) {
+			delete(s.of, tenant)
+		}
+	}
+}
+
+// beginAny begins a request with the first share that has room.
+func beginAny(ctx context.Context, all []*share) (*share, error) {
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	first := make(chan *share)
+	for _, each := range all {
+		go func() {
+			if each.begin(waiting) != nil {
+				return
+			}
+			select {
+			case first <- each:
+			case <-waiting.Done():
+				each.end()
+			}
+		}()
+	}
 	select {
-	case tenant := <-wait.place:
-		s.releaseLocked(tenant)
-	default:
-		s.withdraw(wait)
+	case begun := <-first:
+		return begun, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting to poll a server: %w", context.Cause(ctx))
 	}
 }
 
-// withdraw removes a waiter. Call it with the lock held.
-func (s *shares) withdraw(wait *waiter) {
-	for _, tenant := range wait.tenants {
-		of := s.of[tenant]
-		of.waiting = slices.DeleteFunc(of.waiting, func(each *waiter) bool { return each == wait })
-		s.forget(tenant)
+// begin waits until there is room for a request, and no debt.
+func (s *share) begin(ctx context.Context) error {
+	if err := s.requests.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("waiting to poll a server: %w", context.Cause(ctx))
 	}
+	if err := s.time.Wait(ctx); err != nil {
+		s.requests.Release(1)
+		return err
+	}
+	return nil
 }
 
-// forget removes a share that is not used. One that is used still counts if its tenant comes again. Call it with the lock
-// held.
-func (s *shares) forget(tenant string) {
-	of := s.of[tenant]
-	if of.users == 0 && of.asked == 0 && of.taken == 0 && len(of.waiting) == 0 {
-		delete(s.of, tenant)
-	}
-}
+// tryBegin is begin without waiting.
+func (s *share) tryBegin() bool { return s.time.Left() >= 0 && s.requests.TryAcquire(1) }
 
-func tooManyAsked() *failure.Error {
+// end ends a request.
+func (s *share) end() { s.requests.Release(1) }
+
+func tooManyPolled() *failure.Error {
 	return &failure.Error{
 		Reason: failure.ReasonTooManyServers,
 		Message: "The ScaledJobs of this namespace use Redis deployments with more sentinels and nodes than the operator asks per namespace. " +
 			"Use fewer deployments.",
-		Err: fmt.Errorf("%d servers are asked already", mostAskedEach),
+		Err: fmt.Errorf("%d servers are asked already", mostPolledEach),
 	}
 }

@@ -5,6 +5,7 @@ package topology
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,35 +15,37 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
-// asking is what servers of a deployment are asked.
-type asking struct{ under, most, ended atomic.Int64 }
+// load is what servers of a deployment are asked.
+type load struct{ underWay, most, ended atomic.Int64 }
 
-// ask has so many pollers ask all the time until ctx is done, each question taking so long.
-func (a *asking) ask(ctx context.Context, running *sync.WaitGroup, f *follower, pollers int, lasting time.Duration, received int64) {
+// run has so many pollers ask all the time until ctx is done, each request taking and costing so long.
+func (l *load) run(ctx context.Context, running *sync.WaitGroup, f *watcher, pollers int, lasting, cost time.Duration) {
 	for range pollers {
 		running.Go(func() {
-			for {
-				end, err := f.begin(ctx)
+			for ctx.Err() == nil {
+				by, err := f.shares.begin(ctx, f)
 				if err != nil {
 					return
 				}
-				now := a.under.Add(1)
-				for most := a.most.Load(); now > most && !a.most.CompareAndSwap(most, now); most = a.most.Load() {
+				now := l.underWay.Add(1)
+				for most := l.most.Load(); now > most && !l.most.CompareAndSwap(most, now); most = l.most.Load() {
 				}
 				time.Sleep(lasting)
-				a.under.Add(-1)
-				a.ended.Add(1)
-				end(costOf(received, 0))
+				l.underWay.Add(-1)
+				l.ended.Add(1)
+				by.time.Spend(cost)
+				by.end()
 			}
 		})
 	}
 }
 
 // follower returns a follower that these tenants use.
-func (s *shares) follower(tenants ...string) *follower {
-	f := newIdleFollower()
+func (s *shares) watcher(tenants ...string) *watcher {
+	f := newIdleWatcher()
 	f.shares = s
 	for _, tenant := range tenants {
 		s.join(f, tenant)
@@ -50,106 +53,140 @@ func (s *shares) follower(tenants ...string) *follower {
 	return f
 }
 
-// One tenant has very many servers that are silent, or send very large replies. Another one, and a deployment that both use,
-// are asked as usual.
+// One tenant has very many servers that are silent, or whose replies take very long to parse. Another one, and a deployment
+// that both use, are asked as usual.
 func TestServersOfATenantAreAskedFewAtATime(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		all := newShares()
-		ctx, stop := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		var silent, alone, common asking
-		silent.ask(ctx, &running, all.follower("hostile"), 1000, time.Second, 8<<20)
-		time.Sleep(time.Second)
-		alone.ask(ctx, &running, all.follower("team"), 1, time.Millisecond, 0)
-		common.ask(ctx, &running, all.follower("hostile", "team"), 3, time.Millisecond, 0)
-		const lasting = 10 * time.Second
-		time.Sleep(lasting)
-		g.Expect(silent.most.Load()).To(BeEquivalentTo(placesEach))
-		const usual = lasting / (time.Millisecond + questionCost)
-		g.Expect(alone.ended.Load()).To(BeNumerically(">=", usual/2))
-		g.Expect(common.ended.Load()).To(BeNumerically(">=", 3*usual/2))
-		stop()
-		running.Wait()
-	})
-}
-
-// However fast servers answer, and however large the replies are, what they make the operator read is bounded.
-func TestRepliesToATenantAreBounded(t *testing.T) {
-	t.Parallel()
-	for _, size := range []int64{0, 100 << 10, 4 << 20, 12 << 20, 24 << 20} {
-		synctest.Test(t, func(t *testing.T) {
-			g := NewWithT(t)
-			ctx, stop := context.WithCancel(t.Context())
-			var running sync.WaitGroup
-			var fast asking
-			fast.ask(ctx, &running, newShares().follower("hostile"), 1000, 0, size)
-			const lasting = time.Minute
-			time.Sleep(lasting)
-			ended := fast.ended.Load()
-			g.Expect(ended).To(BeNumerically("<=", placesEach*(1+lasting/questionCost)))
-			g.Expect(ended * size).To(BeNumerically("<=", placesEach*(size+int64(lasting/byteCost))))
-			g.Expect(ended).To(BeNumerically(">=", placesEach*(lasting/(costOf(size, 0)+time.Millisecond))))
-			stop()
-			running.Wait()
+	for name, cost := range map[string]time.Duration{"silent": requestCost, "costly": 100 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				all := newShares()
+				ctx, stop := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				var hostile, alone, common load
+				hostile.run(ctx, &running, all.watcher("hostile"), 1000, time.Second, cost)
+				time.Sleep(10 * time.Second)
+				const lasting, usual = 10 * time.Second, 100 * time.Millisecond
+				alone.run(ctx, &running, all.watcher("team"), 1, usual, requestCost)
+				common.run(ctx, &running, all.watcher("hostile", "team"), 3, usual, requestCost)
+				time.Sleep(lasting + time.Millisecond)
+				g.Expect(hostile.most.Load()).To(BeEquivalentTo(requestsEach))
+				g.Expect(alone.ended.Load()).To(BeEquivalentTo(lasting / usual))
+				g.Expect(common.ended.Load()).To(BeEquivalentTo(3 * lasting / usual))
+				stop()
+				running.Wait()
+			})
 		})
 	}
 }
 
-// Many deployments of a tenant together have no more servers that are asked than it may have.
+// A deployment that several tenants use waits for whichever of them has room first, and takes nothing from the others.
+func TestTheFirstTenantWithRoomIsTaken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		all := newShares()
+		var begun []*share
+		for _, tenant := range []string{"hostile", "team"} {
+			for range requestsEach {
+				by, err := all.begin(t.Context(), all.watcher(tenant))
+				g.Expect(err).NotTo(HaveOccurred())
+				begun = append(begun, by)
+			}
+		}
+		common := all.watcher("hostile", "team")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := all.begin(ctx, common)
+		g.Expect(err).To(MatchError(context.DeadlineExceeded))
+
+		time.AfterFunc(time.Second, all.of["team"].end)
+		by, err := all.begin(t.Context(), common)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(by).To(BeIdenticalTo(all.of["team"]))
+		for _, each := range begun {
+			each.end()
+		}
+		synctest.Wait()
+		for tenant, each := range all.of {
+			g.Expect(each.requests.TryAcquire(requestsEach)).To(BeTrue(), tenant)
+		}
+	})
+}
+
+// However fast servers answer, and however large the replies are, the time that they take is bounded.
+func TestRepliesToATenantAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{0, 100 << 10, resp.MaxReplyBytes, 3 * resp.MaxReplyBytes} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				ctx, stop := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				var fast load
+				cost := costOf([][]byte{make([]byte, size)}, nil)
+				fast.run(ctx, &running, newShares().watcher("hostile"), 1000, 0, cost)
+				const lasting, savedUp = time.Minute, time.Second
+				const rounds = 30 // if all wait for the longest time after each
+				time.Sleep(lasting)
+				spent := time.Duration(fast.ended.Load()) * cost
+				atOnce := requestsEach * cost
+				g.Expect(spent).To(BeNumerically("<=", savedUp+atOnce+max(lasting/10, rounds*atOnce)))
+				g.Expect(spent).To(BeNumerically(">=", lasting/10-atOnce))
+				stop()
+				running.Wait()
+			})
+		})
+	}
+}
+
+// A reply that is too large was read up to its limit.
+func TestAReplyThatIsTooLargeCostsAsMuchAsTheLargest(t *testing.T) {
+	t.Parallel()
+	largest := costOf([][]byte{make([]byte, resp.MaxReplyBytes)}, nil)
+	g := NewWithT(t)
+	g.Expect(costOf(nil, failure.Classify(fmt.Errorf("reading: %w", resp.ErrTooLarge)))).To(Equal(largest))
+	g.Expect(costOf(nil, context.DeadlineExceeded)).To(Equal(requestCost))
+}
+
+// Many deployments of a tenant together have no more servers that are polled than it may have.
 func TestServersOfATenantThatAreAskedAreBounded(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	all := newShares()
-	var leaves []func()
-	admitted := func(f *follower) bool {
-		leave, admitted := all.admit(f)
-		if admitted {
-			leaves = append(leaves, leave)
-		}
-		return admitted
-	}
-	crowded, common := all.follower("hostile"), all.follower("hostile", "team")
-	for range mostAskedEach {
-		g.Expect(admitted(crowded)).To(BeTrue())
-	}
-	g.Expect(admitted(crowded)).To(BeFalse())
-	g.Expect(admitted(common)).To(BeTrue(), "on behalf of the other tenant")
-	g.Expect(all.leave(crowded, "hostile")).To(BeTrue())
-	g.Expect(all.leave(common, "hostile")).To(BeFalse())
-	back := all.follower("hostile")
-	g.Expect(admitted(back)).To(BeFalse(), "who leaves and comes again")
-	g.Expect(all.of["team"].asked).To(Equal(1))
+	crowded, common := all.watcher("hostile"), all.watcher("hostile", "team")
+	g.Expect(all.admit(crowded, mostPolledEach-1)).To(Equal(mostPolledEach - 1))
+	g.Expect(all.admit(crowded, mostPolledEach+1)).To(Equal(mostPolledEach))
+	g.Expect(all.admit(common, 10)).To(Equal(10), "the other tenant may")
+	late := all.watcher("hostile")
+	g.Expect(all.admit(late, 10)).To(BeZero())
 
-	late := all.follower("other")
-	all.join(late, "team")
-	for range 10 {
-		g.Expect(admitted(late)).To(BeTrue())
-	}
-	g.Expect(all.leave(late, "other")).To(BeFalse())
-	g.Expect(all.of).NotTo(HaveKey("other"), "those who still use it have it asked")
-	g.Expect(all.of["team"].asked).To(Equal(1 + 10))
-	for _, leave := range leaves {
-		leave()
-	}
-	g.Expect(admitted(back)).To(BeTrue())
+	g.Expect(all.leave(common, "team")).To(BeFalse())
+	g.Expect(all.admit(common, 10)).To(BeZero(), "nobody who uses it may")
+	g.Expect(all.admit(crowded, 500)).To(Equal(500))
+	g.Expect(all.admit(late, 20)).To(Equal(mostPolledEach - 500))
+	g.Expect(all.leave(crowded, "hostile")).To(BeTrue())
+	g.Expect(all.admit(crowded, 10)).To(BeZero(), "nobody uses it")
+	g.Expect(all.admit(late, 20)).To(Equal(20))
+	all.join(late, "hostile")
+	g.Expect(all.of["hostile"].polled).To(Equal(20), "each server counts once")
 }
 
-// A deployment whose servers may not be asked says so, and is asked when there is room.
+// A deployment whose servers may not be polled says so.
 func TestADeploymentThatMayNotBeAskedSaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		f := newShares().follower("team")
-		for range mostAskedEach {
-			_, admitted := f.shares.admit(f)
-			g.Expect(admitted).To(BeTrue())
-		}
+		all := newShares()
+		g.Expect(all.admit(all.watcher("team"), mostPolledEach)).To(Equal(mostPolledEach))
+		f := all.watcher("team")
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { f.run(ctx) })
-		time.Sleep(2 * askInterval)
+		time.Sleep(2 * pollInterval)
 		_, err := f.locate("emails")
 		g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonTooManyServers))
 		stop()
@@ -157,42 +194,43 @@ func TestADeploymentThatMayNotBeAskedSaysSo(t *testing.T) {
 	})
 }
 
-// Who leaves and comes again has the same places.
-func TestATenantThatComesAgainHasNoFurtherPlaces(t *testing.T) {
+// Who leaves and comes again has the same share.
+func TestATenantThatComesAgainHasTheSameShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		all := newShares()
-		var ends []func(time.Duration)
-		begin := func(f *follower) bool {
+		var begun []*share
+		begin := func(f *watcher) error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			end, err := all.begin(ctx, f)
+			by, err := all.begin(ctx, f)
 			if err == nil {
-				ends = append(ends, end)
+				begun = append(begun, by)
 			}
-			return err == nil
+			return err
 		}
-		for range placesEach {
-			f := all.follower("team")
-			g.Expect(begin(f)).To(BeTrue())
+		for range requestsEach {
+			f := all.watcher("team")
+			g.Expect(begin(f)).To(Succeed())
 			g.Expect(all.leave(f, "team")).To(BeTrue())
 		}
-		f := all.follower("team", "team")
-		g.Expect(begin(f)).To(BeFalse())
-		g.Expect(begin(all.follower("other"))).To(BeTrue())
-		for _, end := range ends {
-			end(questionCost)
+		f := all.watcher("team")
+		g.Expect(begin(f)).NotTo(Succeed())
+		g.Expect(begin(all.watcher("other"))).To(Succeed())
+		for _, each := range begun {
+			each.end()
 		}
-		g.Expect(begin(f)).To(BeTrue(), "when their time is over")
-		ends[len(ends)-1](0)
-		synctest.Wait()
-		time.Sleep(questionCost)
-		synctest.Wait()
-		g.Expect(all.leave(f, "team")).To(BeFalse())
+		g.Expect(begin(f)).To(Succeed())
+		begun[len(begun)-1].time.Spend(time.Second)
+		begun[len(begun)-1].end()
 		g.Expect(all.leave(f, "team")).To(BeTrue())
-		g.Expect(all.of).NotTo(HaveKey("team"), "nothing is kept of who has left")
 		_, err := all.begin(t.Context(), f)
 		g.Expect(err).To(MatchError(errUnused))
+		all.watcher("another")
+		g.Expect(all.of).To(HaveKey("team"), "what was spent is remembered")
+		time.Sleep(time.Minute)
+		all.watcher("another")
+		g.Expect(all.of).NotTo(HaveKey("team"), "nothing is kept of who has left")
 	})
 }

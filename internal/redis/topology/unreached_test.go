@@ -105,8 +105,8 @@ func TestTheBeginningIsLogged(t *testing.T) {
 	g.Expect(d.About(e, server, nil)).To(Succeed())
 	g.Expect(d.About(e, server, refused())).NotTo(Succeed())
 	g.Expect(*lines).To(HaveLen(2), "again, after it could be used")
-	f := d.follower(e)
-	f.forgetUnused(&view{})
+	f := d.watcher(e)
+	f.forgetUnusable(&view{})
 	g.Expect(d.About(e, server, refused())).NotTo(Succeed())
 	g.Expect(*lines).To(HaveLen(3), "again, after it was no longer announced")
 }
@@ -125,21 +125,21 @@ func TestTheAddressThatAnswersStays(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	d, e, _ := unreached(t, auth.ModeCluster)
-	f := d.follower(e)
-	from := func(addresses ...string) (said []answer) {
+	f := d.watcher(e)
+	from := func(addresses ...string) (said []response) {
 		for _, each := range addresses {
-			said = append(said, answer{from: each})
+			said = append(said, response{from: each})
 		}
 		return said
 	}
 	for _, c := range []struct {
-		said []answer
+		said []response
 		want string
 	}{
 		{nil, "a:1"}, {from("b:1", "c:1"), "b:1"}, {from("a:1", "b:1"), "b:1"}, {from("c:1"), "b:1"}, {from("a:1", "c:1"), "a:1"},
 	} {
-		f.attest(c.said)
-		g.Expect(f.askedAt()).To(Equal(c.want))
+		f.recordAnswering(c.said)
+		g.Expect(f.polledAt()).To(Equal(c.want))
 	}
 }
 
@@ -148,8 +148,8 @@ func TestAnAnnouncedServerIsNamedWhileNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	d, e, _ := unreached(t, auth.ModeCluster)
-	f := d.follower(e)
+	f := d.watcher(e)
 	cause := failure.Classify(context.DeadlineExceeded)
-	g.Expect(f.aboutAsked("a:1", cause)).To(BeIdenticalTo(cause))
-	g.Expect(f.aboutAsked(announcedAddress, cause).Message).To(ContainSubstring(announcedAddress))
+	g.Expect(f.aboutPolled("a:1", cause)).To(BeIdenticalTo(cause))
+	g.Expect(f.aboutPolled(announcedAddress, cause).Message).To(ContainSubstring(announcedAddress))
 }

@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9/logging"
 
-	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
@@ -40,7 +39,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	connection.RedirectLogs(logr.Discard())
+	logging.Disable()
 	os.Exit(cluster.Run(m, parallel, start, stop))
 }
 

@@ -118,13 +118,19 @@ func TestServersThatRepeatWhatTheyAreTold(t *testing.T) {
 	var greeting atomic.Value
 	for name, script := range map[string]redistest.Script{
 		"at once": repeat,
-		"cut off as Redis does": func(args []string) string {
-			answer := repeat(args)
-			return answer[:min(len(answer), 128)] + "\r\n"
+		"quoted": func(args []string) string {
+			quoted := make([]string, len(args))
+			for i, arg := range args {
+				quoted[i] = strconv.Quote(arg)
+			}
+			return "-" + lament + ": " + strings.Join(quoted, " ") + "\r\n"
 		},
-		"cut off within the password": func(args []string) string {
-			answer, _, _ := strings.Cut(repeat(args), "&")
-			return answer + "\r\n"
+		"cut off as Redis does": func(args []string) string {
+			arguments := "'" + strings.Join(args[1:], "' '")
+			return "-" + lament + ", with args beginning with: " + arguments[:min(len(arguments), 128)] + "' \r\n"
+		},
+		"at the end of what is logged": func(args []string) string {
+			return "-" + lament + strings.Repeat(" ", 1<<10-len(lament)-20) + args[len(args)-1] + "\r\n"
 		},
 		"as a farewell": func(args []string) string {
 			if args[0] == "hello" {

@@ -12,12 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -43,7 +42,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	connection.RedirectLogs(logr.Discard())
+	logging.Disable()
 	os.Exit(cluster.Run(m, parallel, start, stop))
 }
 

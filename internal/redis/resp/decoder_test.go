@@ -31,7 +31,7 @@ func TestBoundsAccept(t *testing.T) {
 				if len(stream) > 10000*step {
 					continue // too slow
 				}
-				var b bounds
+				var b decoder
 				g.Expect(feed(&b, stream, step)).To(Succeed())
 				g.Expect(b.open).To(BeEmpty(), "all replies are complete")
 				g.Expect(b.skip).To(BeZero())
@@ -48,10 +48,10 @@ func TestBoundsRefuse(t *testing.T) {
 		want   error
 	}{
 		"HTTP":                 {"HTTP/1.1 400 Bad Request\r\n", errNotRESP},
-		"an empty line":        {"\r\n", errNotRESP},
-		"a length of letters":  {"$abc\r\n", errNotRESP},
-		"a streamed string":    {"$?\r\n", errNotRESP},
-		"an overflow":          {"*99999999999999999999\r\n", errNotRESP},
+		"an empty line":        {"\r\n", ErrMalformed},
+		"a length of letters":  {"$abc\r\n", ErrMalformed},
+		"a streamed string":    {"$?\r\n", ErrMalformed},
+		"an overflow":          {"*99999999999999999999\r\n", ErrMalformed},
 		"a large string":       {"$1048577\r\n", ErrTooLarge},
 		"a huge string":        {"$9223372036854775807\r\n", ErrTooLarge},
 		"a large array":        {"*65537\r\n", ErrTooLarge},
@@ -61,9 +61,9 @@ func TestBoundsRefuse(t *testing.T) {
 		"a line without end":   {"-" + strings.Repeat("x", maxLineBytes), ErrTooLarge},
 		"arrays in arrays":     {"*5\r\n" + strings.Repeat("*65536\r\n"+strings.Repeat("_\r\n", 65536), 5), ErrTooLarge},
 		"strings without end":  {"*65536\r\n" + strings.Repeat("$1000000\r\n"+strings.Repeat("x", 1000000)+"\r\n", 5), ErrTooLarge},
-		"bad inside a map":     {"%1\r\n+a\r\nx\r\n", errNotRESP},
-		"bad after a reply":    {"+OK\r\nx\r\n", errNotRESP},
-		"a negative attribute": {"|-9223372036854775808\r\nx\r\n", errNotRESP},
+		"bad inside a map":     {"%1\r\n+a\r\nx\r\n", ErrMalformed},
+		"bad after a reply":    {"+OK\r\nx\r\n", ErrMalformed},
+		"a negative attribute": {"|-9223372036854775808\r\nx\r\n", ErrMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,7 +72,7 @@ func TestBoundsRefuse(t *testing.T) {
 				if len(test.stream) > 10000*step {
 					continue // too slow
 				}
-				var b bounds
+				var b decoder
 				g.Expect(feed(&b, test.stream, step)).To(MatchError(test.want))
 			}
 		})
@@ -97,7 +97,7 @@ func TestBoundsOfMessages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			b := bounds{most: maxMessageBytes}
+			b := decoder{most: maxMessageBytes}
 			if test.want == nil {
 				g.Expect(feed(&b, test.stream, 1000)).To(Succeed())
 			} else {
@@ -110,7 +110,7 @@ func TestBoundsOfMessages(t *testing.T) {
 func TestBoundsRememberAnOnlyError(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	var b bounds
+	var b decoder
 	g.Expect(b.check([]byte("-ERR max number"))).To(Succeed())
 	g.Expect(b.onlyError()).To(BeNil())
 	g.Expect(b.check([]byte(" of clients\r\n"))).To(Succeed())
@@ -126,7 +126,7 @@ func FuzzBounds(f *testing.F) {
 	f.Add("$-1\r\n*-1\r\n-ERR\r\n", 2)
 	f.Fuzz(func(t *testing.T, stream string, step int) {
 		g := NewWithT(t)
-		var whole, parts bounds
+		var whole, parts decoder
 		errWhole, errParts := feed(&whole, stream, max(len(stream), 1)), feed(&parts, stream, max(step, 1))
 		g.Expect(errParts == nil).To(Equal(errWhole == nil))
 		g.Expect(len(whole.open)).To(BeNumerically("<=", maxDepth))
@@ -135,8 +135,8 @@ func FuzzBounds(f *testing.F) {
 	})
 }
 
-// feed passes a stream to bounds in pieces of step bytes.
-func feed(b *bounds, stream string, step int) error {
+// feed passes a stream to a decoder in pieces of step bytes.
+func feed(b *decoder, stream string, step int) error {
 	for len(stream) > 0 {
 		n := min(step, len(stream))
 		if err := b.check([]byte(stream[:n])); err != nil {

@@ -1,0 +1,76 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+)
+
+const (
+	// checkTimeout is for how long the age of the responses may not have been checked, as while the process was stopped. Then
+	// nothing is known until the next check.
+	checkTimeout = 2 * pollInterval
+	// refreshTimeout bounds how long a worker waits for responses that say where a key has moved.
+	refreshTimeout = 250 * time.Millisecond
+)
+
+// locate returns where a key is.
+func (w *watcher) locate(key string) (Place, error) {
+	known, checkedAt := w.known.Load(), w.checkedAt.Load()
+	switch {
+	case known == nil || since(*checkedAt, time.Now()) >= checkTimeout:
+		return Place{}, failure.Classify(fmt.Errorf("polling the servers of %s: %w", w.endpoint, failure.ErrBusy))
+	case known.err != nil:
+		return Place{}, known.err
+	case known.owners == nil:
+		return Place{Owner: known.masters[0]}, nil
+	}
+	slot := SlotOf(key)
+	owner := known.owners[slot]
+	if owner == 0 {
+		return Place{}, slotUncovered(slot)
+	}
+	return Place{Owner: known.masters[owner-1], Importing: known.importing[slot]}, nil
+}
+
+func (w *watcher) version() uint64 { return w.changes.Load() }
+
+// refresh polls all servers. It returns when the responses of those whose last request did not fail were processed, or
+// after refreshTimeout.
+func (w *watcher) refresh(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	began := time.Now()
+	w.pollNow()
+	for {
+		w.mu.Lock()
+		updated, waiting := w.updated, w.processed < w.received
+		for address := range w.pollers {
+			last := w.responses[address]
+			waiting = waiting || last.err == nil && last.triedAt.Before(began)
+		}
+		w.mu.Unlock()
+		if !waiting {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-updated:
+		}
+	}
+}
+
+// pollNow polls all servers as soon as possible, instead of at their next time.
+func (w *watcher) pollNow() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.pollers {
+		set(p.pollNow)
+	}
+}

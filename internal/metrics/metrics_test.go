@@ -187,11 +187,11 @@ func TestSeriesOfServers(t *testing.T) {
 	metrics.Ended("redis:6379", "Unreachable")
 	metrics.Subscribed("other:6379", 0, true)
 	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
-		"watcher_up redis:6379 0": 0, "watcher_up other:6379 0": 1, "notifications_received_total redis:6379": 2,
+		"watcher_up 0 redis:6379": 0, "watcher_up 0 other:6379": 1, "notifications_received_total redis:6379": 2,
 		"redis_reconnects_total redis:6379 AuthFailed": 1, "redis_reconnects_total redis:6379 Unreachable": 1,
 	}))
 	metrics.Left("redis:6379")
-	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{"watcher_up other:6379 0": 1}))
+	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{"watcher_up 0 other:6379": 1}))
 }
 
 func TestSeriesWithoutLabels(t *testing.T) {

@@ -108,7 +108,7 @@ func TestNoPushIsMissedWhateverElseChanges(t *testing.T) {
 
 // naive tracks keys on one connection, but reads the depth first and arms afterwards.
 type naive struct {
-	*connection.Tracking
+	*connection.Wire
 	t *testing.T
 	// between is called between the two.
 	between func(key string)
@@ -155,10 +155,13 @@ func TestPushesAreMissedIfAKeyIsArmedAfterItWasRead(t *testing.T) {
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
 	h := newHarness(t, server.Addr())
-	conn, err := h.pool.Conn(h.endpoint, 0).OpenTracking(t.Context())
+	conn, err := h.pool.Conn(h.endpoint, 0).OpenWire(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(conn.Send([]string{"client", "tracking", "on"})).To(Succeed())
+	_, err = conn.Receive(timeout)
 	g.Expect(err).NotTo(HaveOccurred())
 	keys := []string{"a", "b", "c", "last"}
-	n := &naive{Tracking: conn, t: t, seen: map[string]int64{}, between: func(key string) {
+	n := &naive{Wire: conn, t: t, seen: map[string]int64{}, between: func(key string) {
 		if key != "last" {
 			do(t, server, "lpush", key, 1)
 		}

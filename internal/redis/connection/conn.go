@@ -168,26 +168,3 @@ func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
 func (c *Conn) Successor(ctx context.Context, of *PubSub) (*PubSub, error) {
 	return successor(ctx, c, &of.dedicated, c.OpenPubSub)
 }
-
-// OpenTracking dials a connection and switches on that the server tracks the keys which are read on it. The caller must
-// close it. The error wraps [ErrNotTracking] if the server cannot do that or does not allow it.
-func (c *Conn) OpenTracking(ctx context.Context) (*Tracking, error) {
-	server, err := c.pool.acquire(c.endpoint)
-	if err != nil {
-		return nil, err
-	}
-	tracking, err := server.openTracking(ctx, c.database, c.pool.timing.openTimeout)
-	if err != nil {
-		c.pool.release(server)
-		return nil, err
-	}
-	if err := c.keep(&tracking.dedicated); err != nil {
-		return nil, err
-	}
-	return tracking, nil
-}
-
-// TrackingSuccessor is [Conn.Successor] for a connection that is told of changes.
-func (c *Conn) TrackingSuccessor(ctx context.Context, of *Tracking) (*Tracking, error) {
-	return successor(ctx, c, &of.dedicated, c.OpenTracking)
-}

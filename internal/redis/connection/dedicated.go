@@ -96,7 +96,7 @@ var errReplaced = errors.New("a connection with other credentials has replaced t
 
 // UseUntilReplaced uses a dedicated connection and closes it. If the credentials change, it ends the use and returns the
 // connection to move to, which is open before the old one is closed. successor waits for that connection:
-// [Conn.Successor] or [Conn.TrackingSuccessor].
+// [Conn.NextWire].
 func UseUntilReplaced[C interface {
 	comparable
 	Close()

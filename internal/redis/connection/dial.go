@@ -39,14 +39,6 @@ func (s *server) dialCommand(with *auth.Credentials) dialFunc {
 	}
 }
 
-// dialTracking dials a connection on which keys are tracked, unless the endpoint is down.
-func (s *server) dialTracking(ctx context.Context, with *auth.Credentials) (net.Conn, error) {
-	conn, observer, err := s.dialIfUp(ctx, with, "tcp", s.endpoint.Address)
-	if err != nil {
-		return nil, err
-	}
-	return resp.Guard(conn, observer), nil
-}
 
 // dialPubSub dials connections for subscriptions, unless the endpoint is down.
 func (s *server) dialPubSub(with *auth.Credentials) dialFunc {

@@ -111,7 +111,7 @@ func useAll(t *testing.T, conn *Conn) (errs []error) {
 	t.Helper()
 	_, err := readLength(t.Context(), conn)
 	errs = append(errs, err)
-	if tracking, err := conn.OpenTracking(t.Context()); err == nil {
+	if tracking, err := conn.OpenWire(t.Context()); err == nil {
 		tracking.Close()
 	} else {
 		errs = append(errs, err)

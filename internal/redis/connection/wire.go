@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -159,6 +160,28 @@ func selectCommand(database int) []string { return []string{"select", strconv.It
 func isError(reply any) bool {
 	_, is := reply.(resp.Error)
 	return is
+}
+
+// hello returns the command that switches to RESP3 and authenticates.
+func hello(e auth.Endpoint, with *auth.Credentials) []string {
+	const version = "3"
+	user, password := e.Username, with.Password()
+	switch {
+	case user == "" && password == "":
+		return []string{"hello", version}
+	case user == "":
+		user = "default"
+	case password == "":
+		password = anyPassword
+	}
+	return []string{"hello", version, "auth", user, password}
+}
+
+// speaksRESP3 reports whether the reply to HELLO says so.
+func speaksRESP3(reply any) bool {
+	fields, _ := reply.([]any)
+	at := slices.Index(fields, any("proto"))
+	return at >= 0 && at+1 < len(fields) && fields[at+1] == any(int64(3))
 }
 
 // authCommand returns the command that authenticates, or nil if there are no credentials.

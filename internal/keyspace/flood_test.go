@@ -22,7 +22,9 @@ import (
 )
 
 // restingFor sets how long keys with too many notifications rest.
-func restingFor(d time.Duration) func(*harness) { return func(w *harness) { w.options.Timing.Rest = d } }
+func restingFor(d time.Duration) func(*harness) {
+	return func(w *harness) { w.options.Timing.Rest = d }
+}
 
 // unboundedOutput is a server that does not cut off a subscriber which takes a flood too slowly.
 func unboundedOutput() redistest.Options {
@@ -158,7 +160,7 @@ func TestNoPushIsMissedWhileKeysAreFlooded(t *testing.T) {
 	flooding.Go(func() {
 		for ctx.Err() == nil {
 			pipe := server.Client().Pipeline()
-			channel := channelPrefix+keys[rand.IntN(many)]
+			channel := channelPrefix + keys[rand.IntN(many)]
 			for range budget.KeyBurst + budget.KeyRate {
 				pipe.Publish(ctx, channel, "lpush")
 			}

@@ -80,7 +80,7 @@ type watch struct {
 	keys     []Key
 	// trackingOnly means that there is no subscription.
 	trackingOnly bool
-	since        time.Time      // when this began
+	since        time.Time // when this began
 	// audits are those of the notifications, and trackingAudits those of the tracking, one for each of keys.
 	audits, trackingAudits []verify.Audit
 	// reported and tracking are what was reported last. tracked means that the keys are tracked.

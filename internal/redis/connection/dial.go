@@ -39,7 +39,6 @@ func (s *server) dialCommand(with *auth.Credentials) dialFunc {
 	}
 }
 
-
 // dialPubSub dials connections for subscriptions, unless the endpoint is down.
 func (s *server) dialPubSub(with *auth.Credentials) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {

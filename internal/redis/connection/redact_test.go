@@ -17,6 +17,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -86,6 +87,9 @@ func TestNoReplyTellsThePassword(t *testing.T) {
 				server := redistest.NewScripted(t, func(args []string) string {
 					switch args[0] {
 					case command:
+						if command == "hello" { // Without a permission for it, the operator does without.
+							return "-WRONGPASS " + said + "\r\n"
+						}
 						return "-NOPERM " + said + "\r\n"
 					case "hello":
 						if command == "auth" {
@@ -111,10 +115,16 @@ func useAll(t *testing.T, conn *Conn) (errs []error) {
 	t.Helper()
 	_, err := readLength(t.Context(), conn)
 	errs = append(errs, err)
-	if tracking, err := conn.OpenWire(t.Context()); err == nil {
-		tracking.Close()
-	} else {
+	wire, err := conn.OpenWire(t.Context())
+	errs = append(errs, err)
+	if err == nil {
+		defer wire.Close()
+		errs = append(errs, wire.Send([]string{"client", "tracking", "on"}))
+		reply, err := wire.Receive(timeout)
 		errs = append(errs, err)
+		if refusal, refused := reply.(resp.Error); refused {
+			errs = append(errs, wire.Refused(refusal))
+		}
 	}
 	pubSub, err := conn.OpenPubSub(t.Context())
 	if err != nil {

@@ -51,7 +51,7 @@ func TestNamesThatHangHoldUpNoOthers(t *testing.T) {
 		use := func(tenant, host string) *server {
 			e := auth.Endpoint{Address: host + ":6379"}
 			g.Expect(pool.Claim(tenant, host, e, 0)).To(Succeed())
-			pool.servers[e] = pool.newServer(e)
+			pool.remember(pool.newServer(e))
 			pool.servers[e].pin.address = netip.MustParseAddrPort(before + ":6379")
 			return pool.servers[e]
 		}

@@ -70,7 +70,9 @@ type Pool struct {
 	mu      sync.Mutex
 	closed  bool
 	servers map[auth.Endpoint]*server
-	quota   *serverQuota
+	// deployments has those of the servers that belong to a deployment, by its name.
+	deployments map[string]map[auth.Endpoint]*server
+	quota       *serverQuota
 	// claiming is true once there was a claim. From then on, servers without a claim are not kept.
 	claiming bool
 	// unprobed are the servers that went down and have no prober yet.
@@ -118,18 +120,19 @@ func NewPool(options Options) *Pool {
 		options.Dial = (&net.Dialer{Timeout: timing.call, ControlContext: options.Control}).DialContext
 	}
 	return &Pool{
-		log:       options.Log,
-		timing:    timing,
-		dialer:    options.Dial,
-		dns:       net.DefaultResolver,
-		resolver:  auth.NewResolver(options.Secrets, options.AllowInsecureTLS),
-		passwords: redact.NewRegister(),
-		calls:     newCallQuota(),
-		servers:   map[auth.Endpoint]*server{},
-		quota:     newServerQuota(options.ServersPerTenant),
-		changed:   make(chan struct{}, 1),
-		ended:     make(chan struct{}),
-		forbidden: rate.Sometimes{Interval: forbiddenInterval},
+		log:         options.Log,
+		timing:      timing,
+		dialer:      options.Dial,
+		dns:         net.DefaultResolver,
+		resolver:    auth.NewResolver(options.Secrets, options.AllowInsecureTLS),
+		passwords:   redact.NewRegister(),
+		calls:       newCallQuota(),
+		servers:     map[auth.Endpoint]*server{},
+		deployments: map[string]map[auth.Endpoint]*server{},
+		quota:       newServerQuota(options.ServersPerTenant),
+		changed:     make(chan struct{}, 1),
+		ended:       make(chan struct{}),
+		forbidden:   rate.Sometimes{Interval: forbiddenInterval},
 	}
 }
 
@@ -190,7 +193,7 @@ func (p *Pool) acquire(e auth.Endpoint) (*server, error) {
 	server, ok := p.servers[e]
 	if !ok {
 		server = p.newServer(e)
-		p.servers[e] = server
+		p.remember(server)
 	}
 	server.users++
 	return server, nil
@@ -205,7 +208,7 @@ func (p *Pool) release(server *server) {
 	known := !p.closed && p.servers[server.endpoint] == server
 	unclaimed := known && server.users == 0 && p.claiming && !p.quota.endpointClaimed(server.endpoint)
 	if unclaimed {
-		delete(p.servers, server.endpoint)
+		p.forget(server)
 	}
 	p.mu.Unlock()
 	switch {
@@ -257,9 +260,9 @@ func (p *Pool) takeIdle() []*server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var idle []*server
-	for endpoint, server := range p.servers {
+	for _, server := range p.servers {
 		if server.users == 0 && time.Since(server.idleSince) >= p.timing.idle {
-			delete(p.servers, endpoint)
+			p.forget(server)
 			idle = append(idle, server)
 		}
 	}

@@ -5,6 +5,8 @@ package connection
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -43,7 +45,7 @@ func (p *Pool) drop(given serverDatabase, had bool) (end func()) {
 	if !had || p.quota.claimed(given) {
 		return func() { /* nothing to close */ }
 	}
-	servers := p.serversOf(given.endpoint)
+	servers := p.serversOf(given.endpoint, deploymentName(given.endpoint))
 	if p.quota.endpointClaimed(given.endpoint) {
 		return func() {
 			for _, server := range servers {
@@ -52,7 +54,7 @@ func (p *Pool) drop(given serverDatabase, had bool) (end func()) {
 		}
 	}
 	for _, server := range servers {
-		delete(p.servers, server.endpoint)
+		p.forget(server)
 	}
 	return func() {
 		for _, server := range servers {
@@ -61,22 +63,47 @@ func (p *Pool) drop(given serverDatabase, had bool) (end func()) {
 	}
 }
 
-// serversOf returns the servers of an endpoint that was claimed: itself, or those of a deployment. Call it with the lock
-// held.
-func (p *Pool) serversOf(claimed auth.Endpoint) (found []*server) {
-	if claimed.Mode == auth.ModeStandalone {
-		if server := p.servers[claimed]; server != nil {
-			found = append(found, server)
-		}
-		return found
+// serversOf returns the servers of an endpoint that was claimed: itself, or those of the deployment with this name. Call
+// it with the lock held. It does not look at the servers of others: each reconcile may need it.
+func (p *Pool) serversOf(claimed auth.Endpoint, deployment string) (found []*server) {
+	if deployment != "" {
+		return slices.Collect(maps.Values(p.deployments[deployment]))
 	}
-	name := claimed.String()
-	for endpoint, server := range p.servers {
-		if endpoint.Deployment == name {
-			found = append(found, server)
-		}
+	if server := p.servers[claimed]; server != nil {
+		found = append(found, server)
 	}
 	return found
+}
+
+// deploymentName returns what the servers of a deployment have as its name; empty for a server that the user names.
+func deploymentName(e auth.Endpoint) string {
+	if e.Mode == auth.ModeStandalone {
+		return ""
+	}
+	return e.String()
+}
+
+// remember adds a server to the pool. Call it with the lock held.
+func (p *Pool) remember(of *server) {
+	p.servers[of.endpoint] = of
+	name := of.endpoint.Deployment
+	if name == "" {
+		return
+	}
+	if p.deployments[name] == nil {
+		p.deployments[name] = map[auth.Endpoint]*server{}
+	}
+	p.deployments[name][of.endpoint] = of
+}
+
+// forget removes a server from the pool. Call it with the lock held.
+func (p *Pool) forget(of *server) {
+	delete(p.servers, of.endpoint)
+	name := of.endpoint.Deployment
+	delete(p.deployments[name], of.endpoint)
+	if len(p.deployments[name]) == 0 {
+		delete(p.deployments, name)
+	}
 }
 
 // serverDatabase is a database of an endpoint.

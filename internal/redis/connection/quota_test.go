@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -169,4 +170,60 @@ func TestNothingIsKeptOfWhatIsUsedForAMomentAfterItsClaim(t *testing.T) {
 		defer pool.mu.Unlock()
 		g.Expect(pool.servers).To(BeEmpty(), "a prober would go on to dial it")
 	})
+}
+
+// clusterOf returns a Cluster whose password is in a Secret.
+func clusterOf(name string) auth.Endpoint {
+	return auth.Endpoint{Mode: auth.ModeCluster, Address: name + ":6379", Password: password, Namespace: namespace}
+}
+
+// poolOf returns a pool with a Cluster of three nodes, among so many other servers.
+func poolOf(tb testing.TB, others int) (*Pool, auth.Endpoint) {
+	tb.Helper()
+	pool := NewPool(Options{})
+	used := func(e auth.Endpoint) {
+		server, err := pool.acquire(e)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		pool.release(server)
+	}
+	mine := clusterOf("mine")
+	for node := range 3 {
+		used(mine.ServerAt(numbered(node).Address))
+	}
+	for i := range others {
+		used(clusterOf("cluster-" + strconv.Itoa(i%64)).ServerAt(numbered(i).Address))
+	}
+	return pool, mine
+}
+
+// Each reconcile asks for the servers of its deployment. With 1,000 servers of others, this takes as long as without.
+func TestServersOfOthersAreNotLookedAt(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	fastest := func(others int) time.Duration {
+		pool, mine := poolOf(t, others)
+		g.Expect(pool.serversIn(mine)).To(HaveLen(3))
+		least := time.Hour
+		for range 200 {
+			began := time.Now()
+			g.Expect(pool.Rejected(mine)).To(BeNil())
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	g.Expect(fastest(1000)).To(BeNumerically("<", 5*fastest(0)+time.Microsecond))
+}
+
+// Nothing is left of a deployment whose servers were forgotten.
+func TestDeploymentIsForgottenWithItsServers(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	pool, mine := poolOf(t, 10)
+	pool.timing.idle = 0
+	g.Expect(pool.serversIn(mine)).To(HaveLen(3))
+	g.Expect(pool.takeIdle()).To(HaveLen(13))
+	g.Expect(pool.serversIn(mine)).To(BeEmpty())
+	g.Expect(pool.deployments).To(BeEmpty())
 }

@@ -5,6 +5,7 @@ package connection
 
 import (
 	"fmt"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -22,8 +23,10 @@ import (
 // change together, they are in the same part, or the code compares a pointer that changes together with the other fact.
 type server struct {
 	endpoint auth.Endpoint
-	timing   timing
-	dialer   dialFunc
+	// named is true if the address is a host name.
+	named  bool
+	timing timing
+	dialer dialFunc
 	// passwords has the passwords that were loaded last. They are removed from errors and logs.
 	passwords *redact.Passwords
 
@@ -54,8 +57,9 @@ type usage struct {
 }
 
 func (p *Pool) newServer(e auth.Endpoint) *server {
+	_, unnamed := netip.ParseAddrPort(e.Address)
 	s := &server{
-		endpoint: e, timing: p.timing, dialer: p.dialer, passwords: p.passwords.Add(), wentDown: p.wentDown,
+		endpoint: e, named: unnamed != nil, timing: p.timing, dialer: p.dialer, passwords: p.passwords.Add(), wentDown: p.wentDown,
 		gone:        make(chan struct{}),
 		credentials: credentials{resolver: p.resolver, loading: make(chan struct{}, firstLoads)},
 		dialSlots:   dialSlots{first: make(chan struct{}, firstDials), more: make(chan struct{}, moreDials)},

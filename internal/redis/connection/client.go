@@ -36,40 +36,28 @@ const (
 	// once, because the server may have closed the pooled connection.
 	dialAttempts = 1
 	callRetries  = 1
-	// anyPassword is sent for a user with nopass. Redis accepts any password for it, but AUTH needs one.
-	anyPassword = "none"
 )
 
 // dialFunc is the signature of [net.Dialer.DialContext].
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// newClient returns a client for one database. It honors the deadlines of contexts, dials only through dial, and sends
-// no commands of its own except HELLO, AUTH and SELECT. It calls meet with each new connection.
-func newClient(
-	e auth.Endpoint, with *auth.Credentials, database int, timeout time.Duration, dial dialFunc,
-	meet func(context.Context, *redis.Conn) error,
-) *redis.Client {
-	password, idle := with.Password(), idleConnection
+// newClient returns a client. It honors the deadlines of contexts, and gets its connections from dial, which makes the
+// handshake: the client knows neither the database nor the password.
+func newClient(e auth.Endpoint, with *auth.Credentials, timing timing, dial dialFunc) *redis.Client {
+	idle := idleConnection
 	if with.Secured() {
 		idle = idleSecured
-	}
-	if e.Username != "" && password == "" {
-		password = anyPassword
 	}
 	return redis.NewClient(&redis.Options{
 		Network:                  "tcp",
 		Addr:                     e.Address,
-		Username:                 e.Username,
-		Password:                 password,
-		DB:                       database,
 		Dialer:                   dial,
-		OnConnect:                meet,
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		ContextTimeoutEnabled:    true,
-		DialTimeout:              timeout,
-		ReadTimeout:              timeout,
-		WriteTimeout:             timeout,
+		DialTimeout:              timing.openTimeout + timing.call,
+		ReadTimeout:              timing.call,
+		WriteTimeout:             timing.call,
 		DialerRetries:            dialAttempts,
 		MaxRetries:               callRetries,
 		PoolSize:                 commandConnections,

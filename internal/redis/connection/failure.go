@@ -4,6 +4,7 @@
 package connection
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -29,7 +30,9 @@ func (s *server) classifyFailure(database int, client *redis.Client, err error, 
 	if errors.Is(err, failure.ErrBusy) || !marksDown(cause) {
 		return cause
 	}
-	if s.traffic.excused(cause, began) {
+	// The time of a call that waited for a connection ends with its context. A connection has an error of its own.
+	waited := errors.Is(err, context.DeadlineExceeded)
+	if s.traffic.excused(cause, began) || waited && s.traffic.connecting(began) {
 		return failure.Classify(fmt.Errorf("calling %s: %w: %w", s.endpoint, failure.ErrBusy, cause.Err))
 	}
 	inUse, down := s.health.current()

@@ -36,22 +36,6 @@ func identityOf(reply any) identity {
 	return is
 }
 
-// meet checks a new connection: the server must be what the endpoint says.
-func (s *server) meet(ctx context.Context, conn *redis.Conn) error {
-	asked := redis.NewRawCmd(ctx, helloCommand)
-	if err := conn.Process(ctx, asked); err != nil {
-		return err
-	}
-	reply, err := resp.Decode(asked.Val())
-	if err != nil {
-		return err
-	}
-	if refusal, refused := reply.(resp.Error); refused && s.endpoint.Role == auth.RoleMaster {
-		return refusal
-	}
-	return s.recognize(identityOf(reply))
-}
-
 // recognize records what a server is, and returns an error if it is not what the endpoint says.
 func (s *server) recognize(is identity) error {
 	s.identity.Store(&is)

@@ -64,7 +64,7 @@ func (p *Pool) newServer(e auth.Endpoint) *server {
 		credentials: credentials{resolver: p.resolver, loading: make(chan struct{}, firstLoads)},
 		dialSlots:   dialSlots{first: make(chan struct{}, firstDials), more: make(chan struct{}, moreDials)},
 	}
-	first := &clients{connect: s.connect}
+	first := &clients{connect: s.newClient}
 	if e == (auth.Endpoint{Address: e.Address}) {
 		first = first.successor(&auth.Credentials{}) // There is no Secret to read.
 	}
@@ -72,9 +72,9 @@ func (p *Pool) newServer(e auth.Endpoint) *server {
 	return s
 }
 
-// connect returns a client. The client dials when it is used.
-func (s *server) connect(with *auth.Credentials, database int) *redis.Client {
-	return newClient(s.endpoint, with, database, s.timing.call, s.dialCommand(with), s.meet)
+// newClient returns a client of a database. The client dials when it is used.
+func (s *server) newClient(with *auth.Credentials, database int) *redis.Client {
+	return newClient(s.endpoint, with, s.timing, s.dialCommand(with, database))
 }
 
 // admit returns the client for a call, or an error if no call may begin now. The client is nil until credentials are

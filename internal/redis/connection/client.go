@@ -18,14 +18,9 @@ import (
 )
 
 const (
-	// commandConnections is the maximum number of connections for reads, for each database of an endpoint. It equals
-	// the default number of workers, so that no call waits for a connection even if the server is far away. Connections
-	// are made when they are needed.
-	commandConnections = 32
-	// idleConnections is how many of these connections stay open while there are no calls.
-	idleConnections = 8
-	bufferBytes     = 4 << 10
-	idleConnection  = 5 * time.Minute
+	bufferBytes = 4 << 10
+	// idleConnection is the idle time after which the last connection for reads is closed.
+	idleConnection = 5 * time.Minute
 	// idleSecured is idleConnection for TLS. Servers close idle connections. Before the library reuses a connection it
 	// checks for that, but it cannot check a TLS connection.
 	idleSecured = 30 * time.Second
@@ -42,8 +37,8 @@ const (
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 // newClient returns a client. It honors the deadlines of contexts, and gets its connections from dial, which makes the
-// handshake: the client knows neither the database nor the password.
-func newClient(e auth.Endpoint, with *auth.Credentials, timing timing, dial dialFunc) *redis.Client {
+// handshake: the client knows neither the database nor the password. It has at most so many connections.
+func newClient(e auth.Endpoint, with *auth.Credentials, timing timing, connections int, dial dialFunc) *redis.Client {
 	idle := idleConnection
 	if with.Secured() {
 		idle = idleSecured
@@ -60,8 +55,7 @@ func newClient(e auth.Endpoint, with *auth.Credentials, timing timing, dial dial
 		WriteTimeout:             timing.call,
 		DialerRetries:            dialAttempts,
 		MaxRetries:               callRetries,
-		PoolSize:                 commandConnections,
-		MaxIdleConns:             idleConnections,
+		PoolSize:                 connections,
 		PipelinePoolSize:         -1,
 		ReadBufferSize:           bufferBytes,
 		WriteBufferSize:          bufferBytes,

@@ -36,42 +36,57 @@ func (s *server) dialCommand(with *auth.Credentials, database int) dialFunc {
 	guard := func(conn net.Conn) net.Conn {
 		return resp.Guard(conn, resp.Observer{Serving: s.traffic.count, Received: s.traffic.receive})
 	}
-	greet := func(ctx context.Context, conn net.Conn) error { return s.greet(ctx, conn, with, database) }
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		began := time.Now()
-		conn, err := s.connectIfUp(ctx, with, guard, greet)
+		taken, err := s.seats.take(ctx, forReads, database, false)
+		if err != nil {
+			return nil, err
+		}
+		conn, err := s.connectIfUp(ctx, with, taken, guard, func(ctx context.Context, conn net.Conn) error {
+			return s.greet(ctx, conn, with, taken, database)
+		})
 		if err != nil {
 			return nil, err
 		}
 		if time.Since(began) > s.timing.call/2 {
-			<-time.After(time.Until(began.Add(s.timing.call)))
+			<-time.After(time.Until(began.Add(s.timing.call * 11 / 10))) // The call has given up by then.
 		}
 		return forLibrary(conn), nil
 	}
 }
 
-// dialTracking dials a connection on which keys are tracked, and greets the server, unless the endpoint is down.
-func (s *server) dialTracking(ctx context.Context, with *auth.Credentials, greet handshake) (net.Conn, error) {
-	return s.connectIfUp(ctx, with, func(conn net.Conn) net.Conn {
+// dialTracking dials a connection on which keys of a database are tracked, and greets the server, unless the endpoint is
+// down.
+func (s *server) dialTracking(ctx context.Context, with *auth.Credentials, taken *seat, greet handshake) (*seated, error) {
+	return s.connectIfUp(ctx, with, taken, func(conn net.Conn) net.Conn {
 		return resp.Guard(conn, resp.Observer{Received: s.traffic.receive})
 	}, greet)
 }
 
 // dialPubSub dials a connection for subscriptions, unless the endpoint is down.
-func (s *server) dialPubSub(ctx context.Context, with *auth.Credentials) (net.Conn, error) {
-	return s.connectIfUp(ctx, with, func(conn net.Conn) net.Conn {
+func (s *server) dialPubSub(ctx context.Context, with *auth.Credentials) (*seated, error) {
+	taken, err := s.seats.take(ctx, forMessages, 0, false)
+	if err != nil {
+		return nil, err
+	}
+	return s.connectIfUp(ctx, with, taken, func(conn net.Conn) net.Conn {
 		return resp.GuardMessages(conn, resp.Observer{Received: s.traffic.receive})
-	}, func(ctx context.Context, conn net.Conn) error { return s.greet(ctx, conn, with, 0) })
+	}, func(ctx context.Context, conn net.Conn) error { return s.greet(ctx, conn, with, taken, 0) })
 }
 
 // handshake is what follows when a server has accepted a connection. The error may be an error reply.
 type handshake func(ctx context.Context, conn net.Conn) error
 
 // connectIfUp connects, unless the server is down. If no other connection works or is being made, and this fails below
-// the Redis protocol, it marks the server down.
+// the Redis protocol, it marks the server down. If it fails, it gives the seat back.
 func (s *server) connectIfUp(
-	ctx context.Context, with *auth.Credentials, guard func(net.Conn) net.Conn, greet handshake,
-) (net.Conn, error) {
+	ctx context.Context, with *auth.Credentials, taken *seat, guard func(net.Conn) net.Conn, greet handshake,
+) (opened *seated, err error) {
+	defer func() {
+		if err != nil {
+			taken.leave()
+		}
+	}()
 	alone, done, err := s.acquireDial(ctx)
 	if err != nil {
 		return nil, err
@@ -82,7 +97,10 @@ func (s *server) connectIfUp(
 	}
 	conn, err := s.connect(ctx, with, guard, greet)
 	if err == nil {
-		return conn, nil
+		return taken.hold(conn), nil
+	}
+	if farewell, ok := errors.AsType[*resp.FarewellError](err); ok && failure.TooManyClients(farewell.Reply) {
+		s.seats.giveBack()
 	}
 	if alone && belowRedis(err) {
 		s.markDown(with, failure.Classify(err))

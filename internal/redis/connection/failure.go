@@ -30,8 +30,8 @@ func (s *server) classifyFailure(database int, client *redis.Client, err error, 
 	if errors.Is(err, failure.ErrBusy) || !marksDown(cause) {
 		return cause
 	}
-	// The time of a call that waited for a connection ends with its context. A connection has an error of its own.
-	waited := errors.Is(err, context.DeadlineExceeded)
+	// The time of a call that waited for a connection ends with its context.
+	waited := errors.Is(err, context.DeadlineExceeded) && !s.seats.stalledSince(began)
 	if s.traffic.excused(cause, began) || waited && s.traffic.connecting(began) {
 		return failure.Classify(fmt.Errorf("calling %s: %w: %w", s.endpoint, failure.ErrBusy, cause.Err))
 	}

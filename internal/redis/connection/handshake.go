@@ -23,7 +23,11 @@ const anyPassword = "none"
 // what the endpoint says. All commands, and the further ones, are sent in one round trip, so that a server far away can
 // be reached in time. A server that rejects HELLO, unless because of the password, gets AUTH in a second one: services that do
 // not know HELLO have errors of their own. The error may be an error reply.
-func (s *server) greet(ctx context.Context, conn net.Conn, with *auth.Credentials, database int, further ...[]string) error {
+//
+// The seat, unless it is nil, gets what the server says that it is.
+func (s *server) greet(
+	ctx context.Context, conn net.Conn, with *auth.Credentials, taken *seat, database int, further ...[]string,
+) error {
 	if database != 0 {
 		further = append([][]string{selectCommand(database)}, further...)
 	}
@@ -33,8 +37,8 @@ func (s *server) greet(ctx context.Context, conn net.Conn, with *auth.Credential
 	}
 	refusal, refused := replies[0].(resp.Error)
 	if !refused {
-		if err := s.recognize(identityOf(replies[0])); err != nil {
-			return err
+		if fault := recognize(s.endpoint.Role, taken, identityOf(replies[0])); fault != nil {
+			return fault
 		}
 		return firstRefusal(replies)
 	}

@@ -103,6 +103,7 @@ func TestServerFarAwayIsReached(t *testing.T) {
 	tracking.Close()
 
 	g.Expect(proxy.Refuse()).To(Succeed())
+	proxy.Reset()
 	g.Eventually(func() bool {
 		_, err := readLength(t.Context(), conn)
 		return err != nil && !failure.Classify(err).Busy()

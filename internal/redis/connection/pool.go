@@ -4,6 +4,7 @@
 package connection
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net"
@@ -66,6 +67,8 @@ type Pool struct {
 	// passwords has the passwords of all servers.
 	passwords *redact.Register
 	calls     *callQuota
+	// connections is how many connections to one server there may be.
+	connections int
 
 	mu      sync.Mutex
 	closed  bool
@@ -98,6 +101,10 @@ type Options struct {
 	AllowInsecureTLS bool
 	// ServersPerTenant is how many databases of servers the owners of one tenant may claim together. 0 means no limit.
 	ServersPerTenant int
+	// Connections is how many connections to one server there may be, for all its databases, including those for subscriptions
+	// and tracking. One that replaces another, and one that finds out whether the server is up, may come on top for a moment.
+	// 0 means DefaultConnections, and less than LeastConnections means LeastConnections.
+	Connections int
 	// LookAgain is the approximate time between two reads of a Secret in use, and the minimum time between two attempts
 	// with credentials that a server rejected. 0 means 30 seconds.
 	LookAgain time.Duration
@@ -127,6 +134,7 @@ func NewPool(options Options) *Pool {
 		resolver:    auth.NewResolver(options.Secrets, options.AllowInsecureTLS),
 		passwords:   redact.NewRegister(),
 		calls:       newCallQuota(),
+		connections: max(cmp.Or(options.Connections, DefaultConnections), LeastConnections),
 		servers:     map[auth.Endpoint]*server{},
 		deployments: map[string]map[auth.Endpoint]*server{},
 		quota:       newServerQuota(options.ServersPerTenant),
@@ -279,4 +287,19 @@ func (p *Pool) close() {
 	for _, server := range servers {
 		server.closeClients()
 	}
+}
+
+// Open returns how many connections are open or being made to each endpoint: those to the servers of a deployment together, by
+// the name of the deployment. Endpoints without any are left out.
+func (p *Pool) Open() map[string]int {
+	p.mu.Lock()
+	servers := slices.Collect(maps.Values(p.servers))
+	p.mu.Unlock()
+	open := map[string]int{}
+	for _, server := range servers {
+		if taken := server.seats.inUse(); taken > 0 {
+			open[cmp.Or(server.endpoint.Deployment, server.endpoint.String())] += taken
+		}
+	}
+	return open
 }

@@ -85,7 +85,7 @@ func (s *server) check(ctx context.Context, candidate *auth.Credentials, refused
 func ping(ctx context.Context, server *server, with *auth.Credentials) error {
 	conn, err := server.connect(ctx, with, func(conn net.Conn) net.Conn { return resp.Guard(conn, resp.Observer{}) },
 		func(ctx context.Context, conn net.Conn) error {
-			return server.greet(ctx, conn, with, 0, []string{"ping"})
+			return server.greet(ctx, conn, with, nil, 0, []string{"ping"})
 		})
 	if err != nil {
 		return err

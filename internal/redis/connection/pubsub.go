@@ -61,7 +61,7 @@ func newPubSub(ctx context.Context, server *server, with *auth.Credentials) (*Pu
 	}
 	var dialed atomic.Bool
 	p := &PubSub{dedicated: dedicated{server: server, credentials: with, remote: remoteOf(conn)}}
-	client := newClient(server.endpoint, with, server.timing, func(context.Context, string, string) (net.Conn, error) {
+	client := newClient(server.endpoint, with, server.timing, 1, func(context.Context, string, string) (net.Conn, error) {
 		if dialed.Swap(true) {
 			return nil, errNoReconnect
 		}

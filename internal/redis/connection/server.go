@@ -36,9 +36,8 @@ type server struct {
 	dedicated   dedicatedConns
 	dialSlots   dialSlots
 	// pin has the address that all connections to the endpoint use.
-	pin pin
-	// identity is what the server last said that it is.
-	identity atomic.Pointer[identity]
+	pin   pin
+	seats *seats
 	// lookingUp is true while the host name is being looked up, and lookedUpInVain if the last look-up had no answer.
 	lookingUp, lookedUpInVain atomic.Bool
 	usage
@@ -59,10 +58,14 @@ type usage struct {
 func (p *Pool) newServer(e auth.Endpoint) *server {
 	_, unnamed := netip.ParseAddrPort(e.Address)
 	s := &server{
+		seats:    newSeats(p.connections),
 		endpoint: e, named: unnamed != nil, timing: p.timing, dialer: p.dialer, passwords: p.passwords.Add(), wentDown: p.wentDown,
 		gone:        make(chan struct{}),
 		credentials: credentials{resolver: p.resolver, loading: make(chan struct{}, firstLoads)},
 		dialSlots:   dialSlots{first: make(chan struct{}, firstDials), more: make(chan struct{}, moreDials)},
+	}
+	if e.TLS.Enabled {
+		s.seats.lastIdle = idleSecured
 	}
 	first := &clients{connect: s.newClient}
 	if e == (auth.Endpoint{Address: e.Address}) {
@@ -74,7 +77,7 @@ func (p *Pool) newServer(e auth.Endpoint) *server {
 
 // newClient returns a client of a database. The client dials when it is used.
 func (s *server) newClient(with *auth.Credentials, database int) *redis.Client {
-	return newClient(s.endpoint, with, s.timing, s.dialCommand(with, database))
+	return newClient(s.endpoint, with, s.timing, s.seats.most-reservedConnections, s.dialCommand(with, database))
 }
 
 // admit returns the client for a call, or an error if no call may begin now. The client is nil until credentials are

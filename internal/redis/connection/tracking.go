@@ -27,13 +27,13 @@ var ErrNotTracking = errors.New("the server does not track keys for this connect
 // Close for that.
 type Tracking struct {
 	dedicated
-	conn    net.Conn
+	conn    *seated
 	replies *resp.Reader
 	command []byte // the buffer of Send
 }
 
 // openTracking connects with the credentials in use, and loads them if necessary.
-func (s *server) openTracking(ctx context.Context, database int, timeout time.Duration) (*Tracking, error) {
+func (s *server) openTracking(ctx context.Context, database int, replaces bool, timeout time.Duration) (*Tracking, error) {
 	openCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	with, err := s.firstCredentials(openCtx)
@@ -41,9 +41,13 @@ func (s *server) openTracking(ctx context.Context, database int, timeout time.Du
 		return nil, s.passwords.Error(failure.Classify(err))
 	}
 	t := &Tracking{dedicated: dedicated{server: s, credentials: with}}
-	if t.conn, err = s.dialTracking(openCtx, with, func(ctx context.Context, conn net.Conn) error {
-		return t.greet(ctx, conn, database)
-	}); err != nil {
+	taken, err := s.seats.take(openCtx, forTracking, database, replaces)
+	if err == nil {
+		t.conn, err = s.dialTracking(openCtx, with, taken, func(ctx context.Context, conn net.Conn) error {
+			return t.greet(ctx, conn, taken, database)
+		})
+	}
+	if err != nil {
 		if errors.Is(err, ErrNotTracking) {
 			return nil, err
 		}
@@ -55,7 +59,7 @@ func (s *server) openTracking(ctx context.Context, database int, timeout time.Du
 }
 
 // greet switches to RESP3, authenticates, selects the database and switches tracking on.
-func (t *Tracking) greet(ctx context.Context, conn net.Conn, database int) error {
+func (t *Tracking) greet(ctx context.Context, conn net.Conn, taken *seat, database int) error {
 	commands := [][]string{hello(t.server.endpoint, t.credentials)}
 	if database != 0 {
 		commands = append(commands, selectCommand(database))
@@ -73,7 +77,7 @@ func (t *Tracking) greet(ctx context.Context, conn net.Conn, database int) error
 	if !speaksRESP3(replies[0]) {
 		return fmt.Errorf("%w: it does not speak RESP3", ErrNotTracking)
 	}
-	return t.server.recognize(identityOf(replies[0]))
+	return recognize(t.server.endpoint.Role, taken, identityOf(replies[0]))
 }
 
 // refusedTo returns the error for a command that was rejected. NOAUTH says nothing about the credentials, because HELLO

@@ -3,15 +3,12 @@
 
 package connection
 
-import (
-	"net"
-	"syscall"
-)
+import "net"
 
 // greeted is a connection after its handshake, for the client library. The library begins with a HELLO of its own, in one
 // write, and greeted answers that itself: the server has answered one already, and may be far away.
 type greeted struct {
-	net.Conn
+	*seated
 	begun  bool
 	answer string // what is still to be read of the answer
 }
@@ -19,8 +16,8 @@ type greeted struct {
 // libraryGreeting is the answer to the HELLO of the library, which ignores what it says: a map without entries.
 const libraryGreeting = "%0\r\n"
 
-// forLibrary wraps a connection after its handshake.
-func forLibrary(conn net.Conn) net.Conn { return &greeted{Conn: conn, answer: libraryGreeting} }
+// forLibrary wraps a connection after its handshake. The library looks at its socket before it uses it again.
+func forLibrary(conn *seated) net.Conn { return &greeted{seated: conn, answer: libraryGreeting} }
 
 // Write writes to the connection, except for the first time.
 func (g *greeted) Write(b []byte) (int, error) {
@@ -28,7 +25,7 @@ func (g *greeted) Write(b []byte) (int, error) {
 		g.begun = true
 		return len(b), nil
 	}
-	return g.Conn.Write(b)
+	return g.seated.Write(b)
 }
 
 // Read reads from the connection, after the answer to the first write.
@@ -38,20 +35,5 @@ func (g *greeted) Read(b []byte) (int, error) {
 		g.answer = g.answer[n:]
 		return n, nil
 	}
-	return g.Conn.Read(b)
+	return g.seated.Read(b)
 }
-
-// SyscallConn implements [syscall.Conn]. Before the library uses a connection again, it looks whether the server has
-// closed it. With TLS it cannot look.
-func (g *greeted) SyscallConn() (syscall.RawConn, error) {
-	if socket, ok := g.Conn.(syscall.Conn); ok {
-		return socket.SyscallConn()
-	}
-	return unchecked{}, nil
-}
-
-// unchecked is a socket at which the library cannot look.
-type unchecked struct{ syscall.RawConn }
-
-// Read looks at nothing.
-func (unchecked) Read(func(uintptr) bool) error { return nil }

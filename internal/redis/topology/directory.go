@@ -34,7 +34,7 @@ type Directory struct {
 	changed, fresh chan struct{}
 
 	mu        sync.Mutex
-	owners    map[owner]auth.Endpoint
+	owners    map[owner]use
 	followers map[auth.Endpoint]*follower
 	// starting are the followers that do not run yet.
 	starting []*follower
@@ -47,7 +47,7 @@ type owner struct{ tenant, name string }
 func New(pool *connection.Pool, log logr.Logger) *Directory {
 	return &Directory{
 		pool: pool, shares: newShares(), log: log, changed: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
-		owners: map[owner]auth.Endpoint{}, followers: map[auth.Endpoint]*follower{},
+		owners: map[owner]use{}, followers: map[auth.Endpoint]*follower{},
 	}
 }
 
@@ -74,30 +74,43 @@ func (d *Directory) Start(ctx context.Context) error {
 	}
 }
 
-// Claim is [connection.Pool.Claim], and follows the endpoint if it is a deployment.
-func (d *Directory) Claim(tenant, name string, e auth.Endpoint, database int) error {
-	err := d.pool.Claim(tenant, name, e, database)
+// Claim is [connection.Pool.Claim] for an owner of these keys, and follows the endpoint if it is a deployment. Each master
+// of a Cluster that has one of the keys counts as a server.
+func (d *Directory) Claim(tenant, name string, e auth.Endpoint, database int, keys ...string) error {
+	by := owner{tenant, name}
+	masters := d.mastersOf(by, e, keys)
+	refused, err := d.claimMasters(by, e, database, masters)
 	if err != nil || e.Mode == auth.ModeStandalone {
-		d.leave(owner{tenant, name})
+		d.leave(by)
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	by := owner{tenant, name}
-	if d.owners[by] == e {
-		return nil
+	if d.owners[by].endpoint != e {
+		d.leaveLocked(by)
+		d.join(by, e)
 	}
-	d.leaveLocked(by)
-	d.owners[by] = e
+	f := d.followers[e]
+	f.count(d.owners[by], -1)
+	is := use{endpoint: e, keys: keys, masters: masters, refused: refused}
+	f.count(is, 1)
+	d.owners[by] = is
+	return refused
+}
+
+// join follows a deployment on behalf of an owner. Call it with the lock held.
+func (d *Directory) join(by owner, e auth.Endpoint) {
 	f, ok := d.followers[e]
 	if !ok {
 		f = newFollower(d.pool, d.shares, e, d.changed, d.log.WithValues("endpoint", e.String()))
+		f.moved = func(next *view) { d.claimAgain(f, next) }
 		d.followers[e] = f
 		d.starting = append(d.starting, f)
 		set(d.fresh)
 	}
-	d.shares.join(f, tenant)
-	return nil
+	d.owners[by] = use{endpoint: e}
+	f.owners[by] = struct{}{}
+	d.shares.join(f, by.tenant)
 }
 
 // Release is [connection.Pool.Release]. A deployment that nobody uses any longer is not followed.
@@ -113,12 +126,14 @@ func (d *Directory) leave(by owner) {
 }
 
 func (d *Directory) leaveLocked(by owner) {
-	e, uses := d.owners[by]
+	is, uses := d.owners[by]
 	if !uses {
 		return
 	}
+	e, f := is.endpoint, d.followers[is.endpoint]
+	f.count(is, -1)
+	delete(f.owners, by)
 	delete(d.owners, by)
-	f := d.followers[e]
 	if d.shares.leave(f, by.tenant) {
 		delete(d.followers, e)
 		close(f.gone)
@@ -146,7 +161,13 @@ func (d *Directory) Locate(e auth.Endpoint, key string) (Place, error) {
 	if f == nil {
 		return Place{}, failure.Classify(fmt.Errorf("locating a key of %s: %w", e, failure.ErrBusy))
 	}
-	return f.locate(key)
+	at, err := f.locate(key)
+	if err != nil {
+		return Place{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return at, f.admits(at)
 }
 
 // Refresh returns after servers of a deployment have said where keys are since it was called, or when ctx is done.

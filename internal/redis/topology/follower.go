@@ -110,8 +110,15 @@ type follower struct {
 	// many servers are asked on behalf of each. The lock of shares guards them.
 	shares       *shares
 	users, asked map[string]int
-	// changed is set when a place may have changed.
+	// changed is set when a place may have changed. Before that, moved is called with what will be known.
 	changed chan<- struct{}
+	moved   func(next *view)
+	// owners are those that use the deployment. inUse has how many of them may use each master of a Cluster, refusals is how
+	// many may not use theirs, and refused is why. The lock of the directory guards them.
+	owners   map[owner]struct{}
+	inUse    map[auth.Endpoint]int
+	refusals int
+	refused  error
 	// gone is closed when nobody uses the deployment any longer.
 	gone chan struct{}
 
@@ -162,7 +169,7 @@ func newFollower(pool *connection.Pool, shares *shares, e auth.Endpoint, changed
 		changed: changed, gone: make(chan struct{}), news: make(chan struct{}, 1), heard: make(chan struct{}),
 		answers: map[string]answer{}, pollers: map[string]*poller{}, begun: time.Now(),
 		newAddresses: rate.NewLimiter(rate.Every(newAddressInterval), mostNewAddresses), met: map[string]time.Time{},
-		unused: map[string]bool{},
+		unused: map[string]bool{}, owners: map[owner]struct{}{}, inUse: map[auth.Endpoint]int{}, moved: func(*view) { /* nobody claims */ },
 	}
 	f.changes.Store(uint64(f.begun.UnixNano()))
 	if e.Mode == auth.ModeSentinel {
@@ -422,8 +429,13 @@ func (f *follower) consider(now time.Time) {
 	if peers := peersOf(believed); len(peers) > 0 {
 		f.peers = peers
 	}
-	before := f.known.Swap(next)
-	if before == nil || !before.same(next) {
+	before := f.known.Load()
+	moved := before == nil || !before.same(next)
+	if moved {
+		f.moved(next)
+	}
+	f.known.Store(next)
+	if moved {
 		f.changes.Add(1)
 		set(f.changed)
 		f.describe(before, next)
@@ -538,17 +550,24 @@ func (f *follower) locate(key string) (Place, error) {
 	switch {
 	case known == nil || since(*looked, time.Now()) >= lookTimeout:
 		return Place{}, failure.Classify(fmt.Errorf("asking where keys of %s are: %w", f.endpoint, failure.ErrBusy))
-	case known.err != nil:
-		return Place{}, known.err
-	case known.owners == nil:
-		return Place{Owner: known.masters[0]}, nil
+	}
+	return known.locate(key)
+}
+
+// locate returns where a key is.
+func (v *view) locate(key string) (Place, error) {
+	switch {
+	case v.err != nil:
+		return Place{}, v.err
+	case v.owners == nil:
+		return Place{Owner: v.masters[0]}, nil
 	}
 	slot := SlotOf(key)
-	owner := known.owners[slot]
+	owner := v.owners[slot]
 	if owner == 0 {
 		return Place{}, slotUncovered(slot)
 	}
-	return Place{Owner: known.masters[owner-1], Importing: known.importing[slot]}, nil
+	return Place{Owner: v.masters[owner-1], Importing: v.importing[slot]}, nil
 }
 
 func (f *follower) version() uint64 { return f.changes.Load() }

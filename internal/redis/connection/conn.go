@@ -45,6 +45,7 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 	if err != nil {
 		return err
 	}
+	defer server.seats.begin(c.database)()
 	defer c.clock(server)()
 	began := time.Now()
 	callCtx, cancel := context.WithTimeout(ctx, server.timing.call)
@@ -92,6 +93,7 @@ func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client re
 	if err != nil {
 		return err
 	}
+	defer server.seats.begin(c.database)()
 	callCtx, cancel := context.WithTimeout(ctx, server.timing.call)
 	defer cancel()
 	if client == nil {
@@ -147,19 +149,7 @@ func (c *Conn) wait(ctx context.Context, server *server, changed <-chan struct{}
 // OpenPubSub dials a connection for subscriptions and sends PING. The caller must close it. If it fails, the endpoint
 // is marked down.
 func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
-	server, err := c.pool.acquire(c.endpoint)
-	if err != nil {
-		return nil, err
-	}
-	pubSub, err := server.openPubSub(ctx, c.pool.timing.openTimeout)
-	if err != nil {
-		c.pool.release(server)
-		return nil, err
-	}
-	if err := c.keep(&pubSub.dedicated); err != nil {
-		return nil, err
-	}
-	return pubSub, nil
+	return open(c, func(s *server) (*PubSub, error) { return s.openPubSub(ctx, c.pool.timing.openTimeout) })
 }
 
 // Successor waits until the server is used with other credentials than those of a subscription connection, and then
@@ -170,24 +160,19 @@ func (c *Conn) Successor(ctx context.Context, of *PubSub) (*PubSub, error) {
 }
 
 // OpenTracking dials a connection and switches on that the server tracks the keys which are read on it. The caller must
-// close it. The error wraps [ErrNotTracking] if the server cannot do that or does not allow it.
+// close it. The error wraps [ErrNotTracking] if the server cannot do that or does not allow it, or if the connections to the
+// server are needed for others.
 func (c *Conn) OpenTracking(ctx context.Context) (*Tracking, error) {
-	server, err := c.pool.acquire(c.endpoint)
-	if err != nil {
-		return nil, err
-	}
-	tracking, err := server.openTracking(ctx, c.database, c.pool.timing.openTimeout)
-	if err != nil {
-		c.pool.release(server)
-		return nil, err
-	}
-	if err := c.keep(&tracking.dedicated); err != nil {
-		return nil, err
-	}
-	return tracking, nil
+	return c.openTracking(ctx, false)
+}
+
+func (c *Conn) openTracking(ctx context.Context, replaces bool) (*Tracking, error) {
+	return open(c, func(s *server) (*Tracking, error) {
+		return s.openTracking(ctx, c.database, replaces, c.pool.timing.openTimeout)
+	})
 }
 
 // TrackingSuccessor is [Conn.Successor] for a connection that is told of changes.
 func (c *Conn) TrackingSuccessor(ctx context.Context, of *Tracking) (*Tracking, error) {
-	return successor(ctx, c, &of.dedicated, c.OpenTracking)
+	return successor(ctx, c, &of.dedicated, func(ctx context.Context) (*Tracking, error) { return c.openTracking(ctx, true) })
 }

@@ -9,11 +9,9 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
@@ -29,64 +27,57 @@ var ErrNotTracking = errors.New("the server does not track keys for this connect
 // Close for that.
 type Tracking struct {
 	dedicated
-	conn    net.Conn
+	conn    *seated
 	replies *resp.Reader
 	command []byte // the buffer of Send
 }
 
 // openTracking connects with the credentials in use, and loads them if necessary.
-func (s *server) openTracking(ctx context.Context, database int, timeout time.Duration) (*Tracking, error) {
+func (s *server) openTracking(ctx context.Context, database int, replaces bool, timeout time.Duration) (*Tracking, error) {
 	openCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	with, err := s.firstCredentials(openCtx)
 	if err != nil {
 		return nil, s.passwords.Error(failure.Classify(err))
 	}
-	conn, err := s.dialTracking(openCtx, with)
+	t := &Tracking{dedicated: dedicated{server: s, credentials: with}}
+	taken, err := s.seats.take(openCtx, forTracking, database, replaces)
+	if err == nil {
+		t.conn, err = s.dialTracking(openCtx, with, taken, func(ctx context.Context, conn net.Conn) error {
+			return t.greet(ctx, conn, taken, database)
+		})
+	}
 	if err != nil {
+		if errors.Is(err, ErrNotTracking) {
+			return nil, err
+		}
 		return nil, s.passwords.Error(failure.Classify(err))
 	}
-	t := &Tracking{
-		dedicated: dedicated{server: s, credentials: with, remote: remoteOf(conn), disconnect: func() { _ = conn.Close() }},
-		conn:      conn, replies: resp.NewReader(conn),
-	}
-	defer context.AfterFunc(openCtx, t.disconnect)()
-	if err := t.greet(timeout, database); err != nil {
-		t.Close()
-		return nil, err
-	}
+	t.remote, t.disconnect = remoteOf(t.conn), func() { _ = t.conn.Close() }
+	t.replies = resp.NewReader(t.conn)
 	return t, nil
 }
 
 // greet switches to RESP3, authenticates, selects the database and switches tracking on.
-func (t *Tracking) greet(timeout time.Duration, database int) error {
+func (t *Tracking) greet(ctx context.Context, conn net.Conn, taken *seat, database int) error {
 	commands := [][]string{hello(t.server.endpoint, t.credentials)}
 	if database != 0 {
-		commands = append(commands, []string{"select", strconv.Itoa(database)})
+		commands = append(commands, selectCommand(database))
 	}
 	commands = append(commands, []string{"client", "tracking", "on"})
-	if err := t.Send(commands...); err != nil {
+	replies, err := exchange(ctx, conn, commands)
+	if err != nil {
 		return err
 	}
-	for i, command := range commands {
-		reply, err := t.Receive(timeout)
-		if err != nil {
-			return err
-		}
+	for i, reply := range replies {
 		if refusal, refused := reply.(resp.Error); refused {
-			return t.refusedTo(command[0], refusal)
-		}
-		if i > 0 {
-			continue
-		}
-		if !speaksRESP3(reply) {
-			return fmt.Errorf("%w: it does not speak RESP3", ErrNotTracking)
-		}
-		if err := t.server.recognize(identityOf(reply)); err != nil {
-			return err
+			return t.refusedTo(commands[i][0], refusal)
 		}
 	}
-	return nil
+	if !speaksRESP3(replies[0]) {
+		return fmt.Errorf("%w: it does not speak RESP3", ErrNotTracking)
+	}
+	return recognize(t.server.endpoint.Role, taken, identityOf(replies[0]))
 }
 
 // refusedTo returns the error for a command that was rejected. NOAUTH says nothing about the credentials, because HELLO
@@ -101,21 +92,6 @@ func (t *Tracking) refusedTo(command string, refusal resp.Error) error {
 		return cause
 	}
 	return fmt.Errorf("%w: %s: %w", ErrNotTracking, command, cause)
-}
-
-// hello returns the command that switches to RESP3 and authenticates.
-func hello(e auth.Endpoint, with *auth.Credentials) []string {
-	const version = "3"
-	user, password := e.Username, with.Password()
-	switch {
-	case user == "" && password == "":
-		return []string{"hello", version}
-	case user == "":
-		user = "default"
-	case password == "":
-		password = anyPassword
-	}
-	return []string{"hello", version, "auth", user, password}
 }
 
 // speaksRESP3 reports whether the reply to HELLO says so.

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"miracle.dev/scaledjob-operator/internal/leadership"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/dialguard"
 )
 
@@ -49,6 +50,7 @@ type options struct {
 	redisDeny               []netip.Prefix
 	allowInsecureTLS        bool
 	serversPerNamespace     int
+	connectionsPerServer    int
 	version                 bool
 	zap                     zap.Options
 }
@@ -105,6 +107,9 @@ func (o *options) bindRedisAccess(flags *flag.FlagSet) {
 	flags.IntVar(&o.serversPerNamespace, "max-redis-servers-per-namespace", defaultServersPerNamespace,
 		"The maximum `number` of Redis databases that the ScaledJobs of a namespace can use in total, over all "+
 			"servers. 0 means no limit.")
+	flags.IntVar(&o.connectionsPerServer, "redis-connections-per-server", connection.DefaultConnections,
+		"The maximum `number` of connections to a Redis server, over all its databases. Of these, reads leave one to "+
+			"subscriptions and one to client tracking. At least 3.")
 }
 
 func (o *options) check(flags *flag.FlagSet) error {
@@ -119,6 +124,9 @@ func (o *options) check(flags *flag.FlagSet) error {
 	}
 	if o.serversPerNamespace < 0 {
 		return errors.New("invalid value for flag -max-redis-servers-per-namespace: must not be negative")
+	}
+	if o.connectionsPerServer < connection.LeastConnections {
+		return fmt.Errorf("invalid value for flag -redis-connections-per-server: must be at least %d", connection.LeastConnections)
 	}
 	return errors.Join(o.checkMetrics(), checkProfileAddress(o.profileAddress), checkLeaderElectionID(o.leaderElectionID), checkElection(o.election))
 }

@@ -36,6 +36,7 @@ func TestParseOptions(t *testing.T) {
 	g.Expect(o.redisDeny).To(BeEmpty())
 	g.Expect(o.allowInsecureTLS).To(BeFalse())
 	g.Expect(o.serversPerNamespace).To(Equal(64))
+	g.Expect(o.connectionsPerServer).To(Equal(6))
 
 	// The flags of the shipped Deployment, and all others.
 	o, err = parseOptions([]string{
@@ -43,7 +44,7 @@ func TestParseOptions(t *testing.T) {
 		"--leader-election-namespace=ops", "--leader-election-id=b.batch.miracle.dev", "--watch-namespaces=a, b,a,", "--max-concurrent-reconciles=4",
 		"--metrics-secure=false", "--configure-redis-notifications", "--polling-fallback-interval=0", "--zap-log-level=debug", "--zap-encoder=json",
 		"--redis-allow-cidrs=10.0.0.0/8, fd00::/8", "--redis-allow-cidrs=::ffff:127.0.0.1", "--redis-deny-cidrs=0.0.0.0/0,::/0",
-		"--allow-insecure-redis-tls", "--max-redis-servers-per-namespace=0",
+		"--allow-insecure-redis-tls", "--max-redis-servers-per-namespace=0", "--redis-connections-per-server=12",
 	}, &out)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(o.leaderElect).To(BeTrue())
@@ -61,6 +62,7 @@ func TestParseOptions(t *testing.T) {
 	g.Expect(o.redisDeny).To(Equal([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}))
 	g.Expect(o.allowInsecureTLS).To(BeTrue())
 	g.Expect(o.serversPerNamespace).To(BeZero())
+	g.Expect(o.connectionsPerServer).To(Equal(12))
 	g.Expect(out.String()).To(BeEmpty())
 }
 
@@ -80,6 +82,7 @@ func TestParseOptionsSaysWhatIsWrong(t *testing.T) {
 		"no network":            {[]string{"--redis-deny-cidrs=10.0.0.0/8,redis"}, `"redis" is neither an address nor a prefix`},
 		"not the network":       {[]string{"--redis-allow-cidrs=10.0.0.5/8"}, "write 10.0.0.0/8"},
 		"negative servers":      {[]string{"--max-redis-servers-per-namespace=-1"}, "max-redis-servers-per-namespace"},
+		"too few connections":   {[]string{"--redis-connections-per-server=2"}, "redis-connections-per-server"},
 		"authorities over HTTP": {[]string{"--metrics-secure=false", "--metrics-client-ca-file=ca.crt"}, "metrics-client-ca-file"},
 		"certificate over HTTP": {[]string{"--metrics-secure=false", "--metrics-cert-dir=certs"}, "metrics-cert-dir"},
 		"profiles for all":      {[]string{"--pprof-bind-address=:6060"}, notLoopback(":6060")},

@@ -25,6 +25,7 @@ func newPool(live client.Reader, options options) *connection.Pool {
 		Control:          guard.Control,
 		AllowInsecureTLS: options.allowInsecureTLS,
 		ServersPerTenant: options.serversPerNamespace,
+		Connections:      options.connectionsPerServer,
 		Log:              ctrl.Log.WithName("redis"),
 	})
 }

@@ -110,6 +110,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	wakes := enqueue.NewWakes()
 	leads := func() bool { return lease == nil || lease.Held() }
 	collectors := newCollectors(options, leads)
+	collectors.Connections(pool.Open)
 	watcher := newWatcher(pool, directory, wakes, collectors, options)
 	reconciler := &controller.Reconciler{
 		Cache:    cached,

@@ -315,11 +315,11 @@ func (deafWatcher) State(keyspace.ID) keyspace.State {
 // manyServers lets everybody use every server.
 type manyServers struct{}
 
-func (manyServers) Claim(string, string, auth.Endpoint, int) error     { return nil }
-func (manyServers) Release(string, string)                             {}
-func (manyServers) Rejected(auth.Endpoint) *failure.Error              { return nil }
-func (manyServers) CertificatesExpire(auth.Endpoint) (never time.Time) { return never }
-func (manyServers) Replica(auth.Endpoint) bool                         { return false }
+func (manyServers) Claim(string, string, auth.Endpoint, int, ...string) error { return nil }
+func (manyServers) Release(string, string)                                    {}
+func (manyServers) Rejected(auth.Endpoint) *failure.Error                     { return nil }
+func (manyServers) CertificatesExpire(auth.Endpoint) (never time.Time)        { return never }
+func (manyServers) Replica(auth.Endpoint) bool                                { return false }
 
 // silence drops events.
 type silence struct{}

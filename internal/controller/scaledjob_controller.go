@@ -84,9 +84,9 @@ type watcher interface {
 
 // servers tracks which ScaledJob uses which Redis server. No call blocks.
 type servers interface {
-	// Claim records that a ScaledJob uses this database of this server, and no other. It returns an [*failure.Error] if
-	// the namespace uses too many.
-	Claim(namespace, name string, endpoint auth.Endpoint, database int) error
+	// Claim records that a ScaledJob uses these keys in this database of this server, and no other. It returns an
+	// [*failure.Error] if the namespace uses too many servers.
+	Claim(namespace, name string, endpoint auth.Endpoint, database int, keys ...string) error
 	// Release records that the ScaledJob uses no server.
 	Release(namespace, name string)
 	// Rejected returns the error with which a server in use rejects the current values of the Secrets; nil if it

@@ -19,7 +19,7 @@ func (r *Reconciler) subscribe(t *target) error {
 		r.unsubscribe(t.key())
 		return t.spec.Err
 	}
-	if err := r.Servers.Claim(t.sj.Namespace, t.sj.Name, source.Endpoint, source.Database); err != nil {
+	if err := r.Servers.Claim(t.sj.Namespace, t.sj.Name, source.Endpoint, source.Database, names(t.spec.Keys)...); err != nil {
 		r.Watcher.Forget(id)
 		return err
 	}
@@ -32,6 +32,14 @@ func (r *Reconciler) subscribe(t *target) error {
 		r.Watcher.Forget(id)
 	}
 	return nil
+}
+
+func names(keys []keyspace.Key) []string {
+	found := make([]string, len(keys))
+	for i, key := range keys {
+		found[i] = key.Name
+	}
+	return found
 }
 
 // unsubscribe ends the subscriptions of the ScaledJob and releases its claim on the Redis server.

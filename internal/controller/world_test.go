@@ -434,7 +434,7 @@ type fakeServers struct {
 	expiry   time.Time
 }
 
-func (f *fakeServers) Claim(_, _ string, endpoint auth.Endpoint, _ int) error {
+func (f *fakeServers) Claim(_, _ string, endpoint auth.Endpoint, _ int, _ ...string) error {
 	f.claimed = &endpoint
 	if f.refusal != nil {
 		f.claimed = nil

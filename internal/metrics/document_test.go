@@ -35,6 +35,7 @@ func gatherAll(g Gomega) []*dto.MetricFamily {
 	all.Tracked("redis", 0, true)
 	all.Invalidated("redis")()
 	all.Ended("redis", "EOF")
+	all.Connections(func() map[string]int { return map[string]int{"redis": 3} })
 	families, err := registry.Gather()
 	g.Expect(err).NotTo(HaveOccurred())
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()

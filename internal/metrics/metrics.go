@@ -19,6 +19,8 @@ type Metrics struct {
 	reads     prometheus.Histogram
 	coalesced prometheus.Counter
 	parked    *prometheus.GaugeVec
+	// connections returns the number of connections to each server; nil if nothing does.
+	connections func() map[string]int
 	// withoutQueues leaves the label queue empty.
 	withoutQueues bool
 
@@ -54,7 +56,7 @@ func New(registry prometheus.Registerer) *Metrics {
 				"them. Absent while none waits.", "namespace"),
 		all: map[types.NamespacedName]*series{},
 	}
-	registry.MustRegister(m.reads, m.coalesced, m.parked)
+	registry.MustRegister(m.reads, m.coalesced, m.parked, redisConnections{m})
 	registry.MustRegister(m.redis.collectors()...)
 	return m
 }

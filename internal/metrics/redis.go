@@ -34,6 +34,28 @@ func (r *redis) collectors() []prometheus.Collector {
 	return []prometheus.Collector{r.up, r.tracking, r.received, r.invalidated, r.reconnects}
 }
 
+// redisConnections collects how many connections there are to each server, when it is asked.
+type redisConnections struct{ of *Metrics }
+
+var connectionsDesc = prometheus.NewDesc("scaledjob_redis_connections",
+	"Connections to the server, or to the servers of a Redis deployment together, that are open or being made.", []string{"endpoint"}, nil)
+
+// Describe implements [prometheus.Collector].
+func (redisConnections) Describe(descs chan<- *prometheus.Desc) { descs <- connectionsDesc }
+
+// Collect implements [prometheus.Collector].
+func (c redisConnections) Collect(metrics chan<- prometheus.Metric) {
+	if c.of.connections == nil {
+		return
+	}
+	for endpoint, open := range c.of.connections() {
+		metrics <- prometheus.MustNewConstMetric(connectionsDesc, prometheus.GaugeValue, float64(open), endpoint)
+	}
+}
+
+// Connections has open asked for the number of connections to each server. It must be called before the first scrape.
+func (m *Metrics) Connections(open func() map[string]int) { m.connections = open }
+
 // Received returns a function that counts a keyspace notification of a server. The series exists from then on, until
 // [Metrics.Left].
 func (m *Metrics) Received(endpoint string) (count func()) {

@@ -23,6 +23,7 @@
   (list "redis-allow-cidrs" (join "," .Values.redis.allowCIDRs))
   (list "redis-deny-cidrs" (join "," .Values.redis.denyCIDRs))
   (list "max-redis-servers-per-namespace" .Values.redis.maxServersPerNamespace)
+  (list "redis-connections-per-server" .Values.redis.connectionsPerServer)
   (list "pprof-bind-address" .Values.pprof.bindAddress)
   (list "zap-log-level" .Values.logging.level)
   (list "zap-encoder" .Values.logging.encoder)

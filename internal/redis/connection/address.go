@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
 
 // lookUpTimeout is the timeout of one DNS look-up.
@@ -171,15 +173,11 @@ func (p *Pool) lookUp(ctx context.Context, due []*server) {
 // first one of each tenant, then a second one, and so on, then those that only a deployment has named, one of each
 // deployment at a time. Names whose last look-up had no answer come at the end.
 func (p *Pool) dueForLookUp() []*server {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var found []*server
-	for endpoint, server := range p.servers {
-		if _, err := netip.ParseAddrPort(endpoint.Address); err != nil && server.pin.Address().IsValid() && !server.lookingUp.Swap(true) {
-			found = append(found, server)
-		}
-	}
-	claimed, named := p.quota.turns(), map[string]int{}
+	found, claimed := p.named()
+	found = slices.DeleteFunc(found, func(of *server) bool {
+		return !of.pin.Address().IsValid() || of.lookingUp.Swap(true)
+	})
+	named := map[string]int{}
 	turns := make(map[*server]int, len(found))
 	for _, server := range found {
 		turn, ok := claimed[server.endpoint]
@@ -194,6 +192,22 @@ func (p *Pool) dueForLookUp() []*server {
 	}
 	slices.SortFunc(found, func(a, b *server) int { return cmp.Compare(turns[a], turns[b]) })
 	return found
+}
+
+// named returns the servers whose address is a host name, and the turns of the endpoints that are claimed. Reconciles
+// wait meanwhile, so it does no more than that.
+func (p *Pool) named() (found []*server, turns map[auth.Endpoint]int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, server := range p.servers {
+		if server.named {
+			found = append(found, server)
+		}
+	}
+	if len(found) > 0 {
+		turns = p.quota.turns()
+	}
+	return found, turns
 }
 
 // follow closes the connections to other addresses than the one in use, and reports whether the name has moved.

@@ -4,6 +4,7 @@
 package connection
 
 import (
+	"fmt"
 	"testing"
 )
 
@@ -16,5 +17,18 @@ func BenchmarkDo(b *testing.B) {
 		if err := pool.Conn(somewhere, 0).Do(b.Context(), answer(nil)); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkRejected measures what each reconcile of a deployment with Secrets asks, among the servers of others.
+func BenchmarkRejected(b *testing.B) {
+	for _, others := range []int{0, 1000} {
+		b.Run(fmt.Sprintf("others=%d", others), func(b *testing.B) {
+			pool, mine := poolOf(b, others)
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = pool.Rejected(mine)
+			}
+		})
 	}
 }

@@ -17,14 +17,9 @@ import (
 )
 
 const (
-	// commandConnections is the maximum number of connections for reads, for each database of an endpoint. It equals
-	// the default number of workers, so that no call waits for a connection even if the server is far away. Connections
-	// are made when they are needed.
-	commandConnections = 32
-	// idleConnections is how many of these connections stay open while there are no calls.
-	idleConnections = 8
-	bufferBytes     = 4 << 10
-	idleConnection  = 5 * time.Minute
+	bufferBytes = 4 << 10
+	// idleConnection is the idle time after which the last connection for reads is closed.
+	idleConnection = 5 * time.Minute
 	// idleSecured is idleConnection for TLS. Servers close idle connections. Before the library reuses a connection it
 	// checks for that, but it cannot check a TLS connection.
 	idleSecured = 30 * time.Second
@@ -35,44 +30,31 @@ const (
 	// once, because the server may have closed the pooled connection.
 	dialAttempts = 1
 	callRetries  = 1
-	// anyPassword is sent for a user with nopass. Redis accepts any password for it, but AUTH needs one.
-	anyPassword = "none"
 )
 
 // dialFunc is the signature of [net.Dialer.DialContext].
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// newClient returns a client for one database. It honors the deadlines of contexts, dials only through dial, and sends
-// no commands of its own except HELLO, AUTH and SELECT. It calls meet with each new connection.
-func newClient(
-	e auth.Endpoint, with *auth.Credentials, database int, timeout time.Duration, dial dialFunc,
-	meet func(context.Context, *redis.Conn) error,
-) *redis.Client {
-	password, idle := with.Password(), idleConnection
+// newClient returns a client. It honors the deadlines of contexts, and gets its connections from dial, which makes the
+// handshake: the client knows neither the database nor the password. It has at most so many connections.
+func newClient(e auth.Endpoint, with *auth.Credentials, timing timing, connections int, dial dialFunc) *redis.Client {
+	idle := idleConnection
 	if with.Secured() {
 		idle = idleSecured
-	}
-	if e.Username != "" && password == "" {
-		password = anyPassword
 	}
 	return redis.NewClient(&redis.Options{
 		Network:                  "tcp",
 		Addr:                     e.Address,
-		Username:                 e.Username,
-		Password:                 password,
-		DB:                       database,
 		Dialer:                   dial,
-		OnConnect:                meet,
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		ContextTimeoutEnabled:    true,
-		DialTimeout:              timeout,
-		ReadTimeout:              timeout,
-		WriteTimeout:             timeout,
+		DialTimeout:              timing.openTimeout + timing.call,
+		ReadTimeout:              timing.call,
+		WriteTimeout:             timing.call,
 		DialerRetries:            dialAttempts,
 		MaxRetries:               callRetries,
-		PoolSize:                 commandConnections,
-		MaxIdleConns:             idleConnections,
+		PoolSize:                 connections,
 		PipelinePoolSize:         -1,
 		ReadBufferSize:           bufferBytes,
 		WriteBufferSize:          bufferBytes,

@@ -45,6 +45,7 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 	if err != nil {
 		return err
 	}
+	defer server.seats.begin(c.database)()
 	defer c.clock(server)()
 	began := time.Now()
 	callCtx, cancel := context.WithTimeout(ctx, server.timing.call)
@@ -92,6 +93,7 @@ func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client re
 	if err != nil {
 		return err
 	}
+	defer server.seats.begin(c.database)()
 	callCtx, cancel := context.WithTimeout(ctx, server.timing.call)
 	defer cancel()
 	if client == nil {
@@ -147,19 +149,7 @@ func (c *Conn) wait(ctx context.Context, server *server, changed <-chan struct{}
 // OpenPubSub dials a connection for subscriptions and sends PING. The caller must close it. If it fails, the endpoint
 // is marked down.
 func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
-	server, err := c.pool.acquire(c.endpoint)
-	if err != nil {
-		return nil, err
-	}
-	pubSub, err := server.openPubSub(ctx, c.pool.timing.openTimeout)
-	if err != nil {
-		c.pool.release(server)
-		return nil, err
-	}
-	if err := c.keep(&pubSub.dedicated); err != nil {
-		return nil, err
-	}
-	return pubSub, nil
+	return open(c, func(s *server) (*PubSub, error) { return s.openPubSub(ctx, c.pool.timing.openTimeout) })
 }
 
 // Successor waits until the server is used with other credentials than those of a subscription connection, and then

@@ -54,10 +54,27 @@ func (d *dedicated) classified(err error) error {
 	return d.server.passwords.Error(failure.Classify(err))
 }
 
-// keep registers a connection, so that the server may close it, and keeps the server until the connection is closed. If
-// the pool has forgotten the server meanwhile, it closes the connection and returns an error.
-func (c *Conn) keep(opened *dedicated) error {
-	server := opened.server
+// kept is a dedicated connection of any kind.
+type kept interface {
+	comparable
+	base() *dedicated
+}
+
+func (d *dedicated) base() *dedicated { return d }
+
+// open connects with connect, registers the connection, so that the server may close it, and keeps the server until the
+// connection is closed. If the pool has forgotten the server meanwhile, it closes the connection and returns an error.
+func open[C kept](c *Conn, connect func(*server) (C, error)) (none C, err error) {
+	server, err := c.pool.acquire(c.endpoint)
+	if err != nil {
+		return none, err
+	}
+	conn, err := connect(server)
+	if err != nil {
+		c.pool.release(server)
+		return none, err
+	}
+	opened := conn.base()
 	opened.release = func() {
 		server.dedicated.remove(opened)
 		c.pool.release(server)
@@ -65,9 +82,9 @@ func (c *Conn) keep(opened *dedicated) error {
 	server.dedicated.add(opened) // From now on the server may close it.
 	if !c.pool.knows(server) {
 		opened.Close()
-		return failure.Classify(fmt.Errorf("connecting to %s: %w", c.endpoint, failure.ErrBusy))
+		return none, failure.Classify(fmt.Errorf("connecting to %s: %w", c.endpoint, failure.ErrBusy))
 	}
-	return nil
+	return conn, nil
 }
 
 // successor waits until the server is used with other credentials than those of a connection, and then returns what

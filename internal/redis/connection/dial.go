@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -23,83 +24,134 @@ const (
 	moreDials = 4
 )
 
-// dialTimeout is the timeout of a dial, including the TLS handshake. It is shorter than the timeout of a call, so that
-// the error of the call says that the dial took too long.
+// dialTimeout is the timeout for the server to accept a connection. It is shorter than the timeout of a call, so that the
+// error of the call says that the dial took too long.
 const dialTimeout = callTimeout * 9 / 10
 
-// dialCommand dials connections for reads, unless the endpoint is down.
-func (s *server) dialCommand(with *auth.Credentials) dialFunc {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, observer, err := s.dialIfUp(ctx, with, network, address)
+// dialCommand dials connections for reads from a database, unless the endpoint is down.
+//
+// The library goes on with a dial whose call has given up, and keeps the connection for the next call. If the handshake
+// took so long that the call has little time left, the connection is for the next call: the answer would come too late.
+func (s *server) dialCommand(with *auth.Credentials, database int) dialFunc {
+	guard := func(conn net.Conn) net.Conn {
+		return resp.Guard(conn, resp.Observer{Serving: s.traffic.count})
+	}
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		began := time.Now()
+		taken, err := s.seats.take(ctx, forReads, database, false)
 		if err != nil {
 			return nil, err
 		}
-		observer.Serving = s.traffic.count
-		return resp.Guard(conn, observer), nil
-	}
-}
-
-// dialPubSub dials connections for subscriptions, unless the endpoint is down.
-func (s *server) dialPubSub(with *auth.Credentials) dialFunc {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, observer, err := s.dialIfUp(ctx, with, network, address)
+		conn, err := s.connectIfUp(ctx, with, taken, guard, func(ctx context.Context, conn net.Conn) error {
+			return s.greet(ctx, conn, with, taken, database)
+		})
 		if err != nil {
 			return nil, err
 		}
-		return resp.GuardMessages(conn, observer), nil
-	}
-}
-
-// dialProbe dials even if the endpoint is down.
-func (s *server) dialProbe(with *auth.Credentials) dialFunc {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := s.dial(ctx, with, network, address)
-		if err != nil {
-			return nil, err
+		if time.Since(began) > s.timing.call/2 {
+			<-time.After(time.Until(began.Add(s.timing.call * 11 / 10))) // The call has given up by then.
 		}
-		return resp.Guard(conn, resp.Observer{}), nil
+		return forLibrary(conn), nil
 	}
 }
 
-// dial connects to the address in use, with TLS if the credentials are for TLS.
-func (s *server) dial(ctx context.Context, with *auth.Credentials, network, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timing.dial)
-	defer cancel()
-	conn, err := s.pin.Dial(ctx, s.dialer, network, address)
+// dialWire dials a connection for messages about a database, unless the endpoint is down.
+func (s *server) dialWire(ctx context.Context, with *auth.Credentials, taken *seat, greet handshake) (*seated, error) {
+	return s.connectIfUp(ctx, with, taken, func(conn net.Conn) net.Conn {
+		return resp.GuardMessages(conn, resp.Observer{})
+	}, greet)
+}
+
+// dialPubSub dials a connection for subscriptions, unless the endpoint is down.
+func (s *server) dialPubSub(ctx context.Context, with *auth.Credentials) (*seated, error) {
+	taken, err := s.seats.take(ctx, forMessages, 0, false)
 	if err != nil {
 		return nil, err
 	}
-	return with.Secure(ctx, conn)
+	return s.connectIfUp(ctx, with, taken, func(conn net.Conn) net.Conn {
+		return resp.GuardMessages(conn, resp.Observer{})
+	}, func(ctx context.Context, conn net.Conn) error { return s.greet(ctx, conn, with, taken, 0) })
 }
 
-// dialIfUp dials, unless the server is down. It marks the server down if no other connection works and the dial fails,
-// or the connection ends before the server has sent anything. The caller must guard the connection with the observer.
-func (s *server) dialIfUp(ctx context.Context, with *auth.Credentials, network, address string) (net.Conn, resp.Observer, error) {
+// handshake is what follows when a server has accepted a connection. The error may be an error reply.
+type handshake func(ctx context.Context, conn net.Conn) error
+
+// connectIfUp connects, unless the server is down. If no other connection works or is being made, and this fails below
+// the Redis protocol, it marks the server down. If it fails, it gives the seat back.
+func (s *server) connectIfUp(
+	ctx context.Context, with *auth.Credentials, taken *seat, guard func(net.Conn) net.Conn, greet handshake,
+) (opened *seated, err error) {
+	defer func() {
+		if err != nil {
+			taken.leave()
+		}
+	}()
 	alone, done, err := s.acquireDial(ctx)
 	if err != nil {
-		return nil, resp.Observer{}, err
+		return nil, err
 	}
-	greeted := func(err error) {
-		ours := errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed)
-		if err != nil && !ours && alone {
-			s.markDown(with, failure.Classify(err))
-		}
-		done()
-	}
+	defer done()
 	if _, down := s.health.current(); down != nil {
-		greeted(nil)
-		return nil, resp.Observer{}, down
+		return nil, down
 	}
-	conn, err := s.dial(ctx, with, network, address)
-	if err != nil {
-		greeted(err)
-		return nil, resp.Observer{}, err
+	conn, err := s.connect(ctx, with, guard, greet)
+	if err == nil {
+		return taken.hold(conn), nil
 	}
-	return conn, resp.Observer{Greeted: greeted}, nil
+	if farewell, ok := errors.AsType[*resp.FarewellError](err); ok && failure.TooManyClients(farewell.Reply) {
+		s.seats.giveBack()
+	}
+	if alone && belowRedis(err) {
+		s.markDown(with, failure.Classify(err))
+	}
+	return nil, err
 }
 
-// dialSlots limit the dials to a server. While no connection works, first is held from the dial until the server has
-// sent something: one dial finds out whether the server is down, and the others need not try. While a connection works,
+// belowRedis reports whether the error of a connection is not an answer of the server, and not because the operator has closed
+// it.
+func belowRedis(err error) bool {
+	for _, other := range []error{context.Canceled, net.ErrClosed, failure.ErrNotMaster, resp.ErrTooLarge} {
+		if errors.Is(err, other) {
+			return false
+		}
+	}
+	return !failure.IsReply(err)
+}
+
+// connect connects to the address in use, with TLS if the credentials are for TLS, and makes the handshake. The server
+// must accept the connection in the time of a dial. For the rest there is as much time as for opening a subscription.
+func (s *server) connect(
+	ctx context.Context, with *auth.Credentials, guard func(net.Conn) net.Conn, greet handshake,
+) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timing.openTimeout)
+	defer cancel()
+	accepted, err := s.accept(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.traffic.shake()()
+	secured, err := with.Secure(ctx, accepted)
+	if err != nil {
+		return nil, err
+	}
+	conn := guard(secured)
+	if err := greet(ctx, conn); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	s.traffic.reached()
+	return conn, nil
+}
+
+// accept dials the address in use.
+func (s *server) accept(ctx context.Context) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timing.dial)
+	defer cancel()
+	return s.pin.Dial(ctx, s.dialer, "tcp", s.endpoint.Address)
+}
+
+// dialSlots limit the dials to a server. While no connection works, first is held until the handshake has ended, whether or not
+// anybody still waits for the connection: one dial finds out whether the server is down, and the others need not try. While a connection works,
 // more applies instead, so that connecting to a distant server does not take too long.
 type dialSlots struct{ first, more chan struct{} }
 

@@ -8,7 +8,8 @@
 //
 // A few workers of the operator read many queues on many servers. So that one bad server does not delay the others:
 //
-//   - A call has a timeout of one second.
+//   - A call has a timeout of one second. A connection to a server that is far away may take longer: then it is for the
+//     next call.
 //   - While a call to a server has had no answer for 100 ms, further calls to this server fail at once with
 //     [failure.ErrBusy].
 //   - A server is marked down when a dial or a call fails below the Redis protocol, or when the server rejects the
@@ -19,6 +20,8 @@
 //     name resolves to other addresses, which is checked every 15 seconds.
 //   - Servers are chosen by users and are not trusted: the size and the depth of replies are checked before the client
 //     library parses them.
+//   - The connections to a server are few, for all its databases together: see [Options]. Those for reads that are not needed
+//     are closed after seconds, or at once if the server says that it has too many clients.
 //   - The late calls of one tenant are limited: see [Pool.ConnFor]. So is the number of servers that it uses: see
 //     [Options] and [Pool.Claim]. Servers that are not claimed any longer are closed.
 //
@@ -38,11 +41,13 @@
 //
 // A deployment of several servers has no connections of its own. Its servers are endpoints with a role, which the reply to
 // HELLO is compared with at each new connection. [Pipeline] asks a master that sentinels have named at each read. Claims are
-// for the deployment, and its servers live as long as it has one.
+// for the deployment, and its servers live as long as it has one. The masters of a Cluster that have keys of an owner count as
+// servers of its tenant.
 //
 // # Structure
 //
 // The [Pool] has a server for each endpoint in use. A server has parts, each in a file of its own and with a lock of
 // its own: health (up or down, and the clients in use), traffic (late calls and working connections), credentials
-// (loaded, rejected, refused), clients, and dedicated connections. Locks of parts are not nested, and no lock is held during I/O.
+// (loaded, rejected, refused), clients, seats (all connections), and dedicated connections. Locks of parts are not nested, and no
+// lock is held during I/O.
 package connection

@@ -4,6 +4,7 @@
 package connection
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -28,7 +29,9 @@ func (s *server) classifyFailure(database int, client *redis.Client, cause *fail
 	if cause.Busy() || !marksDown(cause) {
 		return cause
 	}
-	if s.traffic.excused(cause, began) {
+	// The time of a call that waited for a connection ends with its context.
+	waited := errors.Is(cause, context.DeadlineExceeded) && !s.seats.stalledSince(began)
+	if s.traffic.excused(cause, began) || waited && s.traffic.connecting(began) {
 		return failure.Classify(fmt.Errorf("calling %s: %w: %w", s.endpoint, failure.ErrBusy, cause.Err))
 	}
 	inUse, down := s.health.current()

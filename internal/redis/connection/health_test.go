@@ -22,8 +22,8 @@ func newCredentials() *auth.Credentials { return &auth.Credentials{} }
 
 // newTestHealth returns the health of a server with these credentials in use.
 func newTestHealth(inUse *auth.Credentials) *health {
-	unused := &clients{connect: func(with *auth.Credentials, database int) *redis.Client {
-		return newClient(somewhere, with, database, callTimeout, refuse, nil)
+	unused := &clients{connect: func(with *auth.Credentials, _ int) *redis.Client {
+		return newClient(somewhere, with, productionTiming(), 1, refuse)
 	}}
 	return newHealth(unused.successor(inUse))
 }

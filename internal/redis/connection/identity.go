@@ -36,26 +36,12 @@ func identityOf(reply any) identity {
 	return is
 }
 
-// meet checks a new connection: the server must be what the endpoint says.
-func (s *server) meet(ctx context.Context, conn *redis.Conn) error {
-	asked := redis.NewRawCmd(ctx, helloCommand)
-	if err := conn.Process(ctx, asked); err != nil {
-		return err
+// recognize records what the server of a new connection is, and returns an error if it is not what the endpoint says.
+func recognize(role auth.Role, taken *seat, is identity) error {
+	if taken != nil {
+		taken.recognize(is)
 	}
-	reply, err := resp.Decode(asked.Val())
-	if err != nil {
-		return err
-	}
-	if refusal, refused := reply.(resp.Error); refused && s.endpoint.Role == auth.RoleMaster {
-		return refusal
-	}
-	return s.recognize(identityOf(reply))
-}
-
-// recognize records what a server is, and returns an error if it is not what the endpoint says.
-func (s *server) recognize(is identity) error {
-	s.identity.Store(&is)
-	if fault := faultOf(s.endpoint.Role, is); fault != nil {
+	if fault := faultOf(role, is); fault != nil {
 		return fault
 	}
 	return nil
@@ -92,16 +78,13 @@ func notMaster() *failure.Error {
 	}
 }
 
-// Replica reports whether the server of an endpoint said that it is a replica.
+// Replica reports whether an open connection to an endpoint leads to a server that said that it is a replica. There may be
+// several servers behind one address, such as that of a Service.
 func (p *Pool) Replica(e auth.Endpoint) bool {
 	p.mu.Lock()
 	server := p.servers[e]
 	p.mu.Unlock()
-	if server == nil {
-		return false
-	}
-	is := server.identity.Load()
-	return is != nil && is.role == replicaRole
+	return server != nil && server.seats.anyReplica()
 }
 
 // masterClient is the client of a master that sentinels have named.

@@ -51,7 +51,7 @@ func TestNamesThatHangHoldUpNoOthers(t *testing.T) {
 		use := func(tenant, host string) *server {
 			e := auth.Endpoint{Address: host + ":6379"}
 			g.Expect(pool.Claim(tenant, host, e, 0)).To(Succeed())
-			pool.servers[e] = pool.newServer(e)
+			pool.remember(pool.newServer(e))
 			pool.servers[e].pin.address = netip.MustParseAddrPort(before + ":6379")
 			return pool.servers[e]
 		}
@@ -92,12 +92,14 @@ func TestTenantsTakeTurns(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	quota := newServerQuota(0)
-	server := func(name string) serverDatabase { return serverDatabase{endpoint: auth.Endpoint{Address: name}} }
-	for i := range 64 {
-		g.Expect(quota.add(claimant{"many", fmt.Sprint(i)}, server(fmt.Sprint(i)))).To(Succeed())
+	server := func(name string) claim {
+		return claim{serverDatabase: serverDatabase{endpoint: auth.Endpoint{Address: name}}}
 	}
-	g.Expect(quota.add(claimant{"few", "a"}, server("few"))).To(Succeed())
-	g.Expect(quota.add(claimant{"few", "b"}, server("63"))).To(Succeed())
+	for i := range 64 {
+		g.Expect(quota.add(Owner{"many", fmt.Sprint(i)}, server(fmt.Sprint(i)))).To(Succeed())
+	}
+	g.Expect(quota.add(Owner{"few", "a"}, server("few"))).To(Succeed())
+	g.Expect(quota.add(Owner{"few", "b"}, server("63"))).To(Succeed())
 	turns := quota.turns()
 	g.Expect(turns).To(HaveLen(65))
 	g.Expect(turns[server("few").endpoint]).To(BeNumerically("<=", 1))

@@ -4,6 +4,7 @@
 package connection
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net"
@@ -64,11 +65,15 @@ type Pool struct {
 	dns      hostLookup
 	resolver *auth.Resolver
 	calls    *callQuota
+	// connections is how many connections to one server there may be.
+	connections int
 
 	mu      sync.Mutex
 	closed  bool
 	servers map[auth.Endpoint]*server
-	quota   *serverQuota
+	// deployments has those of the servers that belong to a deployment, by its name.
+	deployments map[string]map[auth.Endpoint]*server
+	quota       *serverQuota
 	// claiming is true once there was a claim. From then on, servers without a claim are not kept.
 	claiming bool
 	// unprobed are the servers that went down and have no prober yet.
@@ -94,6 +99,10 @@ type Options struct {
 	AllowInsecureTLS bool
 	// ServersPerTenant is how many databases of servers the owners of one tenant may claim together. 0 means no limit.
 	ServersPerTenant int
+	// Connections is how many connections to one server there may be, for all its databases, including those for subscriptions
+	// and tracking. One that replaces another, and one that finds out whether the server is up, may come on top for a moment.
+	// 0 means DefaultConnections, and less than LeastConnections means LeastConnections.
+	Connections int
 	// LookAgain is the approximate time between two reads of a Secret in use, and the minimum time between two attempts
 	// with credentials that a server rejected. 0 means 30 seconds.
 	LookAgain time.Duration
@@ -118,17 +127,19 @@ func NewPool(options Options) *Pool {
 		options.Dial = (&net.Dialer{Timeout: timing.call, ControlContext: options.Control}).DialContext
 	}
 	return &Pool{
-		log:       options.Log,
-		timing:    timing,
-		dialer:    options.Dial,
-		dns:       net.DefaultResolver,
-		resolver:  auth.NewResolver(options.Secrets, options.AllowInsecureTLS),
-		calls:     newCallQuota(),
-		servers:   map[auth.Endpoint]*server{},
-		quota:     newServerQuota(options.ServersPerTenant),
-		changed:   make(chan struct{}, 1),
-		ended:     make(chan struct{}),
-		forbidden: rate.Sometimes{Interval: forbiddenInterval},
+		log:         options.Log,
+		timing:      timing,
+		dialer:      options.Dial,
+		dns:         net.DefaultResolver,
+		resolver:    auth.NewResolver(options.Secrets, options.AllowInsecureTLS),
+		calls:       newCallQuota(),
+		connections: max(cmp.Or(options.Connections, DefaultConnections), LeastConnections),
+		servers:     map[auth.Endpoint]*server{},
+		deployments: map[string]map[auth.Endpoint]*server{},
+		quota:       newServerQuota(options.ServersPerTenant),
+		changed:     make(chan struct{}, 1),
+		ended:       make(chan struct{}),
+		forbidden:   rate.Sometimes{Interval: forbiddenInterval},
 	}
 }
 
@@ -189,7 +200,7 @@ func (p *Pool) acquire(e auth.Endpoint) (*server, error) {
 	server, ok := p.servers[e]
 	if !ok {
 		server = p.newServer(e)
-		p.servers[e] = server
+		p.remember(server)
 	}
 	server.users++
 	return server, nil
@@ -204,7 +215,7 @@ func (p *Pool) release(server *server) {
 	known := !p.closed && p.servers[server.endpoint] == server
 	unclaimed := known && server.users == 0 && p.claiming && !p.quota.endpointClaimed(server.endpoint)
 	if unclaimed {
-		delete(p.servers, server.endpoint)
+		p.forget(server)
 	}
 	p.mu.Unlock()
 	switch {
@@ -256,9 +267,9 @@ func (p *Pool) takeIdle() []*server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var idle []*server
-	for endpoint, server := range p.servers {
+	for _, server := range p.servers {
 		if server.users == 0 && time.Since(server.idleSince) >= p.timing.idle {
-			delete(p.servers, endpoint)
+			p.forget(server)
 			idle = append(idle, server)
 		}
 	}
@@ -275,4 +286,19 @@ func (p *Pool) close() {
 	for _, server := range servers {
 		server.closeClients()
 	}
+}
+
+// Open returns how many connections are open or being made to each endpoint: those to the servers of a deployment together, by
+// the name of the deployment. Endpoints without any are left out.
+func (p *Pool) Open() map[string]int {
+	p.mu.Lock()
+	servers := slices.Collect(maps.Values(p.servers))
+	p.mu.Unlock()
+	open := map[string]int{}
+	for _, server := range servers {
+		if taken := server.seats.inUse(); taken > 0 {
+			open[cmp.Or(server.endpoint.Deployment, server.endpoint.String())] += taken
+		}
+	}
+	return open
 }

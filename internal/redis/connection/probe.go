@@ -5,10 +5,12 @@ package connection
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
 // probe tries a server that is down until it is up or forgotten, or ctx is done.
@@ -79,18 +81,16 @@ func (s *server) check(ctx context.Context, candidate *auth.Credentials, refused
 	return cause
 }
 
-// ping connects with these credentials and waits for one reply.
+// ping connects with these credentials and waits for the reply to PING. It has as much time as a subscription.
 func ping(ctx context.Context, server *server, with *auth.Credentials) error {
-	ctx, cancel := context.WithTimeout(ctx, server.timing.call)
-	defer cancel()
-	pubSub, err := newPubSub(ctx, server, with, server.dialProbe(with))
+	conn, err := server.connect(ctx, with, func(conn net.Conn) net.Conn { return resp.Guard(conn, resp.Observer{}) },
+		func(ctx context.Context, conn net.Conn) error {
+			return server.greet(ctx, conn, with, nil, 0, []string{"ping"})
+		})
 	if err != nil {
 		return err
 	}
-	defer pubSub.Close()
-	defer context.AfterFunc(ctx, pubSub.Close)()
-	_, err = pubSub.Receive(ctx, server.timing.call)
-	return err
+	return conn.Close()
 }
 
 func (p *Pool) knows(server *server) bool {

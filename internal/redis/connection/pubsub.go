@@ -38,7 +38,7 @@ func (s *server) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub
 	with, err := s.firstCredentials(openCtx)
 	if err == nil {
 		var opened *PubSub
-		if opened, err = newPubSub(openCtx, s, with, s.dialPubSub(with)); err == nil {
+		if opened, err = newPubSub(openCtx, s, with); err == nil {
 			return opened, nil
 		}
 	}
@@ -52,23 +52,24 @@ func (s *server) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub
 	return nil, s.passwords.Error(cause)
 }
 
-// newPubSub connects and sends PING. It calls dial once. It selects no database: pub/sub does not depend on the
-// database, and the user may not be allowed to SELECT.
-func newPubSub(ctx context.Context, server *server, with *auth.Credentials, dial dialFunc) (*PubSub, error) {
+// newPubSub connects and sends PING. It selects no database: pub/sub does not depend on the database, and the user may not
+// be allowed to SELECT.
+func newPubSub(ctx context.Context, server *server, with *auth.Credentials) (*PubSub, error) {
+	conn, err := server.dialPubSub(ctx, with)
+	if err != nil {
+		return nil, err
+	}
 	var dialed atomic.Bool
-	p := &PubSub{dedicated: dedicated{server: server, credentials: with}}
-	client := newClient(server.endpoint, with, 0, server.timing.call, func(ctx context.Context, network, address string) (net.Conn, error) {
+	p := &PubSub{dedicated: dedicated{server: server, credentials: with, remote: remoteOf(conn)}}
+	client := newClient(server.endpoint, with, server.timing, 1, func(context.Context, string, string) (net.Conn, error) {
 		if dialed.Swap(true) {
 			return nil, errNoReconnect
 		}
-		conn, err := dial(ctx, network, address)
-		if err == nil {
-			p.remote = remoteOf(conn)
-		}
-		return conn, err
-	}, server.meet)
+		return forLibrary(conn), nil
+	})
 	p.pubSub = client.Subscribe(ctx)
 	p.disconnect = func() {
+		_ = conn.Close()
 		_ = p.pubSub.Close()
 		_ = client.Close()
 	}

@@ -4,17 +4,21 @@
 package connection
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 // Claim records that an owner, which belongs to a tenant, uses this database of the endpoint, and no longer the one
-// that it claimed before. The error is a [*failure.Error] with the reason TooManyServers if the owners of the tenant
-// would claim too many databases; the owner then claims none.
-func (p *Pool) Claim(tenant, name string, e auth.Endpoint, database int) error {
-	by, wanted := claimant{tenant, name}, serverDatabase{e, database}
+// that it claimed before. The masters are those of a Cluster that have keys of the owner. They count instead of the
+// Cluster; none means that they are not known. The error is a [*failure.Error] with the reason TooManyServers if the owners
+// of the tenant would claim too many databases; the owner then claims none.
+func (p *Pool) Claim(tenant, name string, e auth.Endpoint, database int, masters ...auth.Endpoint) error {
+	by, wanted := Owner{tenant, name}, claim{serverDatabase{e, database}, masters}
 	p.mu.Lock()
 	p.claiming = true
 	if p.quota.has(by, wanted) {
@@ -23,7 +27,7 @@ func (p *Pool) Claim(tenant, name string, e auth.Endpoint, database int) error {
 	}
 	given, had := p.quota.remove(by)
 	err := p.quota.add(by, wanted)
-	end := p.drop(given, had)
+	end := p.drop(given.serverDatabase, had)
 	p.mu.Unlock()
 	end()
 	return err
@@ -32,18 +36,42 @@ func (p *Pool) Claim(tenant, name string, e auth.Endpoint, database int) error {
 // Release ends the claim of an owner, if it has one. Connections that have no claim any longer are closed.
 func (p *Pool) Release(tenant, name string) {
 	p.mu.Lock()
-	end := p.drop(p.quota.remove(claimant{tenant, name}))
+	given, had := p.quota.remove(Owner{tenant, name})
+	end := p.drop(given.serverDatabase, had)
 	p.mu.Unlock()
 	end()
 }
 
-// drop removes what a claimant used, unless there are other claims for it. Call it with the lock held, and the returned
+// ClaimAgain replaces the masters that owners of a Cluster have claimed, all at the same moment: keys may have moved from
+// one master to another. It returns the errors of those for which their tenant would claim too many databases. For them only
+// the Cluster counts, and they must not use its masters.
+func (p *Pool) ClaimAgain(masters map[Owner][]auth.Endpoint) (refused map[Owner]error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	given := map[Owner]claim{}
+	for by := range masters {
+		if before, had := p.quota.remove(by); had {
+			given[by] = before
+		}
+	}
+	refused = map[Owner]error{}
+	for _, by := range slices.SortedFunc(maps.Keys(given), Owner.compare) {
+		wanted := claim{given[by].serverDatabase, masters[by]}
+		if err := p.quota.add(by, wanted); err != nil {
+			refused[by] = err
+			p.quota.record(by, claim{serverDatabase: wanted.serverDatabase})
+		}
+	}
+	return refused
+}
+
+// drop removes what an owner used, unless there are other claims for it. Call it with the lock held, and the returned
 // function without it.
 func (p *Pool) drop(given serverDatabase, had bool) (end func()) {
 	if !had || p.quota.claimed(given) {
 		return func() { /* nothing to close */ }
 	}
-	servers := p.serversOf(given.endpoint)
+	servers := p.serversOf(given.endpoint, deploymentName(given.endpoint))
 	if p.quota.endpointClaimed(given.endpoint) {
 		return func() {
 			for _, server := range servers {
@@ -52,7 +80,7 @@ func (p *Pool) drop(given serverDatabase, had bool) (end func()) {
 		}
 	}
 	for _, server := range servers {
-		delete(p.servers, server.endpoint)
+		p.forget(server)
 	}
 	return func() {
 		for _, server := range servers {
@@ -61,22 +89,47 @@ func (p *Pool) drop(given serverDatabase, had bool) (end func()) {
 	}
 }
 
-// serversOf returns the servers of an endpoint that was claimed: itself, or those of a deployment. Call it with the lock
-// held.
-func (p *Pool) serversOf(claimed auth.Endpoint) (found []*server) {
-	if claimed.Mode == auth.ModeStandalone {
-		if server := p.servers[claimed]; server != nil {
-			found = append(found, server)
-		}
-		return found
+// serversOf returns the servers of an endpoint that was claimed: itself, or those of the deployment with this name. Call
+// it with the lock held. It does not look at the servers of others: each reconcile may need it.
+func (p *Pool) serversOf(claimed auth.Endpoint, deployment string) (found []*server) {
+	if deployment != "" {
+		return slices.Collect(maps.Values(p.deployments[deployment]))
 	}
-	name := claimed.String()
-	for endpoint, server := range p.servers {
-		if endpoint.Deployment == name {
-			found = append(found, server)
-		}
+	if server := p.servers[claimed]; server != nil {
+		found = append(found, server)
 	}
 	return found
+}
+
+// deploymentName returns what the servers of a deployment have as its name; empty for a server that the user names.
+func deploymentName(e auth.Endpoint) string {
+	if e.Mode == auth.ModeStandalone {
+		return ""
+	}
+	return e.String()
+}
+
+// remember adds a server to the pool. Call it with the lock held.
+func (p *Pool) remember(of *server) {
+	p.servers[of.endpoint] = of
+	name := of.endpoint.Deployment
+	if name == "" {
+		return
+	}
+	if p.deployments[name] == nil {
+		p.deployments[name] = map[auth.Endpoint]*server{}
+	}
+	p.deployments[name][of.endpoint] = of
+}
+
+// forget removes a server from the pool. Call it with the lock held.
+func (p *Pool) forget(of *server) {
+	delete(p.servers, of.endpoint)
+	name := of.endpoint.Deployment
+	delete(p.deployments[name], of.endpoint)
+	if len(p.deployments[name]) == 0 {
+		delete(p.deployments, name)
+	}
 }
 
 // serverDatabase is a database of an endpoint.
@@ -85,18 +138,68 @@ type serverDatabase struct {
 	number   int
 }
 
-// claimant is an owner and its tenant.
-type claimant struct{ tenant, name string }
+// Owner is what uses a server: an object of a tenant.
+type Owner struct{ Tenant, Name string }
 
-// serverQuota records which database of a server each claimant uses, and limits their number per tenant. The lock of
+func (o Owner) compare(with Owner) int {
+	return cmp.Or(cmp.Compare(o.Tenant, with.Tenant), cmp.Compare(o.Name, with.Name))
+}
+
+// claim is what an owner uses: a database, and, for a Cluster whose masters are known, those that have its keys.
+type claim struct {
+	serverDatabase
+	masters []auth.Endpoint
+}
+
+// share has what the owners of one tenant use, by database.
+type share map[serverDatabase]*used
+
+// used is how many owners of a tenant use a database, and how many of them use each master of a Cluster.
+type used struct {
+	owners  int
+	masters map[auth.Endpoint]int
+}
+
+// size returns how many servers count for the limit: a Cluster counts as many as it has masters in use, at least one.
+func (s share) size() (size int) {
+	for _, of := range s {
+		size += max(1, len(of.masters))
+	}
+	return size
+}
+
+// add adds a claim.
+func (s share) add(wanted claim) {
+	of := s[wanted.serverDatabase]
+	if of == nil {
+		of = &used{masters: map[auth.Endpoint]int{}}
+		s[wanted.serverDatabase] = of
+	}
+	of.owners++
+	for _, master := range wanted.masters {
+		of.masters[master]++
+	}
+}
+
+// remove removes a claim that was added.
+func (s share) remove(given claim) {
+	of := s[given.serverDatabase]
+	for _, master := range given.masters {
+		decrement(of.masters, master)
+	}
+	if of.owners--; of.owners == 0 {
+		delete(s, given.serverDatabase)
+	}
+}
+
+// serverQuota records which database of a server each owner uses, and limits their number per tenant. The lock of
 // the pool guards it.
 type serverQuota struct {
-	perTenant  int // 0 means no limit
-	byClaimant map[claimant]serverDatabase
-	// tenants has, for each tenant, the number of owners that claim a database, and users the number of all owners that
-	// do.
-	tenants map[string]map[serverDatabase]int
-	users   map[serverDatabase]int
+	perTenant int // 0 means no limit
+	byOwner   map[Owner]claim
+	tenants   map[string]share
+	// users has the number of owners that claim a database.
+	users map[serverDatabase]int
 	// endpoints has, for each endpoint, the number of its databases with a claim. deployments has the names of those that
 	// are deployments.
 	endpoints   map[auth.Endpoint]int
@@ -107,39 +210,44 @@ type serverQuota struct {
 // means no limit.
 func newServerQuota(perTenant int) *serverQuota {
 	return &serverQuota{
-		perTenant: perTenant, byClaimant: map[claimant]serverDatabase{},
-		tenants: map[string]map[serverDatabase]int{}, users: map[serverDatabase]int{}, endpoints: map[auth.Endpoint]int{},
+		perTenant: perTenant, byOwner: map[Owner]claim{},
+		tenants: map[string]share{}, users: map[serverDatabase]int{}, endpoints: map[auth.Endpoint]int{},
 		deployments: map[string]struct{}{},
 	}
 }
 
-// has reports whether the claimant has claimed this database.
-func (q *serverQuota) has(by claimant, claimed serverDatabase) bool {
-	now, ok := q.byClaimant[by]
-	return ok && now == claimed
+// has reports whether the owner has claimed this.
+func (q *serverQuota) has(by Owner, wanted claim) bool {
+	now, ok := q.byOwner[by]
+	return ok && now.serverDatabase == wanted.serverDatabase && slices.Equal(now.masters, wanted.masters)
 }
 
-// add adds a claim of a claimant that has none. The error is a [*failure.Error] if its tenant would exceed the limit;
+// add adds a claim of an owner that has none. The error is a [*failure.Error] if its tenant would exceed the limit;
 // then nothing is added.
-func (q *serverQuota) add(by claimant, wanted serverDatabase) error {
-	of := q.tenants[by.tenant]
-	if q.perTenant > 0 && of[wanted] == 0 && len(of) >= q.perTenant {
-		return tooManyServers(by.tenant, q.perTenant)
+func (q *serverQuota) add(by Owner, wanted claim) error {
+	before := q.tenants[by.Tenant].size()
+	q.record(by, wanted)
+	if after := q.tenants[by.Tenant].size(); q.perTenant > 0 && after > q.perTenant && after > before {
+		q.remove(by)
+		return tooManyServers(by.Tenant, q.perTenant)
 	}
-	if of == nil {
-		of = map[serverDatabase]int{}
-		q.tenants[by.tenant] = of
+	return nil
+}
+
+// record adds a claim of an owner that has none, whatever the limit.
+func (q *serverQuota) record(by Owner, wanted claim) {
+	if q.tenants[by.Tenant] == nil {
+		q.tenants[by.Tenant] = share{}
 	}
-	q.byClaimant[by] = wanted
-	of[wanted]++
-	q.users[wanted]++
-	if q.users[wanted] == 1 {
+	q.tenants[by.Tenant].add(wanted)
+	q.byOwner[by] = wanted
+	q.users[wanted.serverDatabase]++
+	if q.users[wanted.serverDatabase] == 1 {
 		q.endpoints[wanted.endpoint]++
 		if wanted.endpoint.Mode != auth.ModeStandalone {
 			q.deployments[wanted.endpoint.String()] = struct{}{}
 		}
 	}
-	return nil
 }
 
 // turns numbers the endpoints of each tenant. An endpoint of several tenants has the lowest of its numbers.
@@ -147,9 +255,9 @@ func (q *serverQuota) turns() map[auth.Endpoint]int {
 	turns := map[auth.Endpoint]int{}
 	for _, of := range q.tenants {
 		next := 0
-		for used := range of {
-			if turn, ok := turns[used.endpoint]; !ok || next < turn {
-				turns[used.endpoint] = next
+		for database := range of {
+			if turn, ok := turns[database.endpoint]; !ok || next < turn {
+				turns[database.endpoint] = next
 			}
 			next++
 		}
@@ -166,19 +274,19 @@ func tooManyServers(tenant string, limit int) *failure.Error {
 	}
 }
 
-// remove removes the claim of a claimant, if there is one, and returns it.
-func (q *serverQuota) remove(by claimant) (given serverDatabase, had bool) {
-	given, had = q.byClaimant[by]
+// remove removes the claim of an owner, if there is one, and returns it.
+func (q *serverQuota) remove(by Owner) (given claim, had bool) {
+	given, had = q.byOwner[by]
 	if !had {
-		return serverDatabase{}, false
+		return claim{}, false
 	}
-	delete(q.byClaimant, by)
-	of := q.tenants[by.tenant]
-	decrement(of, given)
+	delete(q.byOwner, by)
+	of := q.tenants[by.Tenant]
+	of.remove(given)
 	if len(of) == 0 {
-		delete(q.tenants, by.tenant)
+		delete(q.tenants, by.Tenant)
 	}
-	if decrement(q.users, given) && decrement(q.endpoints, given.endpoint) && given.endpoint.Mode != auth.ModeStandalone {
+	if decrement(q.users, given.serverDatabase) && decrement(q.endpoints, given.endpoint) && given.endpoint.Mode != auth.ModeStandalone {
 		delete(q.deployments, given.endpoint.String())
 	}
 	return given, true

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -17,43 +18,43 @@ import (
 )
 
 var (
-	one   = serverDatabase{endpoint: auth.Endpoint{Address: "one:6379"}}
-	other = serverDatabase{endpoint: auth.Endpoint{Address: "one:6379"}, number: 1}
-	two   = serverDatabase{endpoint: auth.Endpoint{Address: "two:6379"}}
+	one   = claim{serverDatabase: serverDatabase{endpoint: auth.Endpoint{Address: "one:6379"}}}
+	other = claim{serverDatabase: serverDatabase{endpoint: auth.Endpoint{Address: "one:6379"}, number: 1}}
+	two   = claim{serverDatabase: serverDatabase{endpoint: auth.Endpoint{Address: "two:6379"}}}
 )
 
 func TestATenantHasSoManyServersTogether(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	quota := newServerQuota(2)
-	for owner, server := range map[claimant]serverDatabase{{"team", "a"}: one, {"team", "b"}: other, {"team", "c"}: other, {"others", "a"}: two} {
+	for owner, server := range map[Owner]claim{{"team", "a"}: one, {"team", "b"}: other, {"team", "c"}: other, {"others", "a"}: two} {
 		g.Expect(quota.add(owner, server)).To(Succeed())
 		g.Expect(quota.has(owner, server)).To(BeTrue())
 	}
-	refused := quota.add(claimant{"team", "d"}, two)
+	refused := quota.add(Owner{"team", "d"}, two)
 	g.Expect(refused).To(HaveField("Reason", failure.ReasonTooManyServers))
-	g.Expect(quota.has(claimant{"team", "d"}, two)).To(BeFalse())
-	quota.remove(claimant{"team", "b"})
-	g.Expect(quota.add(claimant{"team", "d"}, two)).NotTo(Succeed(), "c still claims what b did")
-	quota.remove(claimant{"team", "c"})
-	g.Expect(quota.add(claimant{"team", "d"}, two)).To(Succeed())
+	g.Expect(quota.has(Owner{"team", "d"}, two)).To(BeFalse())
+	quota.remove(Owner{"team", "b"})
+	g.Expect(quota.add(Owner{"team", "d"}, two)).NotTo(Succeed(), "c still claims what b did")
+	quota.remove(Owner{"team", "c"})
+	g.Expect(quota.add(Owner{"team", "d"}, two)).To(Succeed())
 }
 
 func TestWhatIsClaimed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	quota := newServerQuota(0)
-	a, b, c := claimant{"team", "a"}, claimant{"team", "b"}, claimant{"others", "a"}
+	a, b, c := Owner{"team", "a"}, Owner{"team", "b"}, Owner{"others", "a"}
 	g.Expect(quota.add(a, one)).To(Succeed())
 	g.Expect(quota.add(b, one)).To(Succeed())
 	g.Expect(quota.add(c, other)).To(Succeed())
 
 	quota.remove(a)
-	g.Expect(quota.claimed(one)).To(BeTrue(), "b claims it too")
+	g.Expect(quota.claimed(one.serverDatabase)).To(BeTrue(), "b claims it too")
 	given, had := quota.remove(b)
 	g.Expect(given).To(Equal(one))
 	g.Expect(had).To(BeTrue())
-	g.Expect(quota.claimed(one)).To(BeFalse())
+	g.Expect(quota.claimed(one.serverDatabase)).To(BeFalse())
 	g.Expect(quota.endpointClaimed(one.endpoint)).To(BeTrue(), "another database of it is claimed")
 	_, had = quota.remove(b)
 	g.Expect(had).To(BeFalse())
@@ -169,4 +170,91 @@ func TestNothingIsKeptOfWhatIsUsedForAMomentAfterItsClaim(t *testing.T) {
 		defer pool.mu.Unlock()
 		g.Expect(pool.servers).To(BeEmpty(), "a prober would go on to dial it")
 	})
+}
+
+// clusterOf returns a Cluster whose password is in a Secret.
+func clusterOf(name string) auth.Endpoint {
+	return auth.Endpoint{Mode: auth.ModeCluster, Address: name + ":6379", Password: password, Namespace: namespace}
+}
+
+// poolOf returns a pool with a Cluster of three nodes, among so many other servers.
+func poolOf(tb testing.TB, others int) (*Pool, auth.Endpoint) {
+	tb.Helper()
+	pool := NewPool(Options{})
+	used := func(e auth.Endpoint) {
+		server, err := pool.acquire(e)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		pool.release(server)
+	}
+	mine := clusterOf("mine")
+	for node := range 3 {
+		used(mine.ServerAt(numbered(node).Address))
+	}
+	for i := range others {
+		used(clusterOf("cluster-" + strconv.Itoa(i%64)).ServerAt(numbered(i).Address))
+	}
+	return pool, mine
+}
+
+// Each reconcile asks for the servers of its deployment. With 1,000 servers of others, this takes as long as without.
+func TestServersOfOthersAreNotLookedAt(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	fastest := func(others int) time.Duration {
+		pool, mine := poolOf(t, others)
+		g.Expect(pool.serversIn(mine)).To(HaveLen(3))
+		least := time.Hour
+		for range 200 {
+			began := time.Now()
+			g.Expect(pool.Rejected(mine)).To(BeNil())
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	g.Expect(fastest(1000)).To(BeNumerically("<", 5*fastest(0)+time.Microsecond))
+}
+
+// Nothing is left of a deployment whose servers were forgotten.
+func TestDeploymentIsForgottenWithItsServers(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	pool, mine := poolOf(t, 10)
+	pool.timing.idle = 0
+	g.Expect(pool.serversIn(mine)).To(HaveLen(3))
+	g.Expect(pool.takeIdle()).To(HaveLen(13))
+	g.Expect(pool.serversIn(mine)).To(BeEmpty())
+	g.Expect(pool.deployments).To(BeEmpty())
+}
+
+// A Cluster counts as many servers as it has masters with keys of the owners, each once, and as one while they are not known.
+func TestMastersInUseCount(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	pool := NewPool(Options{ServersPerTenant: 4})
+	cluster := clusterOf("mine")
+	master := func(i int) auth.Endpoint { return cluster.ServerAt(numbered(i).Address) }
+	g.Expect(pool.Claim("team", "a", cluster, 0)).To(Succeed())
+	g.Expect(pool.Claim("team", "b", numbered(9), 0)).To(Succeed())
+	g.Expect(pool.Claim("team", "a", cluster, 0, master(1), master(2))).To(Succeed())
+	g.Expect(pool.Claim("team", "c", cluster, 0, master(2), master(3))).To(Succeed(), "4 with that of b")
+	g.Expect(failure.Classify(pool.Claim("team", "d", cluster, 0, master(4))).Reason).To(Equal(failure.ReasonTooManyServers))
+	g.Expect(pool.Claim("team", "d", cluster, 0, master(1), master(3))).To(Succeed(), "a and c use them too")
+	g.Expect(pool.Claim("other", "a", cluster, 0, master(4))).To(Succeed(), "another tenant")
+
+	a, c, d := Owner{"team", "a"}, Owner{"team", "c"}, Owner{"team", "d"}
+	g.Expect(pool.ClaimAgain(map[Owner][]auth.Endpoint{
+		a: {master(11), master(12)}, c: {master(12), master(13)}, d: {master(11), master(13)},
+	})).To(BeEmpty(), "all masters were replaced")
+	refused := pool.ClaimAgain(map[Owner][]auth.Endpoint{
+		a: {master(11), master(12)}, c: {master(12), master(13), master(14)}, d: {master(11), master(12)},
+	})
+	g.Expect(refused).To(And(HaveLen(1), HaveKey(c)))
+	g.Expect(pool.quota.endpointClaimed(master(14))).To(BeTrue(), "c uses the Cluster still")
+	for _, name := range []string{"a", "b", "c", "d"} {
+		pool.Release("team", name)
+		pool.Release("other", name)
+	}
+	g.Expect(pool.quota).To(Equal(newServerQuota(4)), "nothing is left")
 }

@@ -113,6 +113,7 @@ func (p *Pool) handOver(ctx context.Context, server *server, inUse, loaded *auth
 	if !replaced {
 		return
 	}
+	server.seats.retire()
 	p.log.Info("Redis is now used with the new values of the Secrets", "endpoint", server.endpoint.String())
 	select { // Let the calls that use the old clients end.
 	case <-ctx.Done():
@@ -127,10 +128,7 @@ func (p *Pool) CertificatesExpire(e auth.Endpoint) (first time.Time) {
 	if !e.TLS.Enabled || e.Namespace == "" {
 		return time.Time{}
 	}
-	p.mu.Lock()
-	servers := p.serversOf(e)
-	p.mu.Unlock()
-	for _, server := range servers {
+	for _, server := range p.serversIn(e) {
 		inUse, _ := server.health.current()
 		if at := inUse.credentials.Expires(); !at.IsZero() && (first.IsZero() || at.Before(first)) {
 			first = at
@@ -145,14 +143,19 @@ func (p *Pool) Rejected(e auth.Endpoint) *failure.Error {
 	if e.Namespace == "" { // The endpoint names no Secret.
 		return nil
 	}
-	p.mu.Lock()
-	servers := p.serversOf(e)
-	p.mu.Unlock()
-	for _, server := range servers {
+	for _, server := range p.serversIn(e) {
 		inUse, _ := server.health.current()
 		if rejected := server.credentials.rejection(inUse.credentials); rejected != nil {
 			return rejected
 		}
 	}
 	return nil
+}
+
+// serversIn is serversOf without the lock.
+func (p *Pool) serversIn(claimed auth.Endpoint) []*server {
+	name := deploymentName(claimed)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.serversOf(claimed, name)
 }

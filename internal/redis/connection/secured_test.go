@@ -344,7 +344,7 @@ func TestAHandshakeThatStalls(t *testing.T) {
 		}
 	})
 	secrets := withSecrets(newSecrets(map[string]string{"ca.crt": string(certificates.NewAuthority(t).Certificate())}))
-	conn := startReal(t, secrets, func(p *Pool) { p.timing.dial = 100 * time.Millisecond }).Conn(tlsEndpoint(address), 0)
+	conn := startReal(t, secrets, func(p *Pool) { p.timing.openTimeout = 100 * time.Millisecond }).Conn(tlsEndpoint(address), 0)
 	_, err := readLength(t.Context(), conn)
 	g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonUnreachable))
 	g.Expect(err).To(MatchError(context.DeadlineExceeded))

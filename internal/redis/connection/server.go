@@ -5,6 +5,7 @@ package connection
 
 import (
 	"fmt"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -22,8 +23,10 @@ import (
 // change together, they are in the same part, or the code compares a pointer that changes together with the other fact.
 type server struct {
 	endpoint auth.Endpoint
-	timing   timing
-	dialer   dialFunc
+	// named is true if the address is a host name.
+	named  bool
+	timing timing
+	dialer dialFunc
 	// passwords has the passwords that were loaded last. They are removed from what the server says.
 	passwords redact.Passwords
 
@@ -33,10 +36,9 @@ type server struct {
 	dedicated   dedicatedConns
 	dialSlots   dialSlots
 	// pin has the address that all connections to the endpoint use.
-	pin pin
-	// identity is what the server last said that it is.
-	identity atomic.Pointer[identity]
-	memory   memory
+	pin    pin
+	seats  *seats
+	memory memory
 	// lookingUp is true while the host name is being looked up, and lookedUpInVain if the last look-up had no answer.
 	lookingUp, lookedUpInVain atomic.Bool
 	usage
@@ -55,13 +57,18 @@ type usage struct {
 }
 
 func (p *Pool) newServer(e auth.Endpoint) *server {
+	_, unnamed := netip.ParseAddrPort(e.Address)
 	s := &server{
-		endpoint: e, timing: p.timing, dialer: p.dialer, wentDown: p.wentDown,
+		seats:    newSeats(p.connections),
+		endpoint: e, named: unnamed != nil, timing: p.timing, dialer: p.dialer, wentDown: p.wentDown,
 		gone:        make(chan struct{}),
 		credentials: credentials{resolver: p.resolver, loading: make(chan struct{}, firstLoads)},
 		dialSlots:   dialSlots{first: make(chan struct{}, firstDials), more: make(chan struct{}, moreDials)},
 	}
-	first := &clients{connect: s.connect}
+	if e.TLS.Enabled {
+		s.seats.lastIdle = idleSecured
+	}
+	first := &clients{connect: s.newClient}
 	if e == (auth.Endpoint{Address: e.Address}) {
 		first = first.successor(&auth.Credentials{}) // There is no Secret to read.
 	}
@@ -69,9 +76,9 @@ func (p *Pool) newServer(e auth.Endpoint) *server {
 	return s
 }
 
-// connect returns a client. The client dials when it is used.
-func (s *server) connect(with *auth.Credentials, database int) *redis.Client {
-	return newClient(s.endpoint, with, database, s.timing.call, s.dialCommand(with), s.meet)
+// newClient returns a client of a database. The client dials when it is used.
+func (s *server) newClient(with *auth.Credentials, database int) *redis.Client {
+	return newClient(s.endpoint, with, s.timing, s.seats.most-reservedConnections, s.dialCommand(with, database))
 }
 
 // admit returns the client for a call, or an error if no call may begin now. The client is nil until credentials are

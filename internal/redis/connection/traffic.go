@@ -20,6 +20,10 @@ type traffic struct {
 	late   int       // late calls
 	open   int       // connections for reads that work
 	worked time.Time // when the server last answered a call
+	// shaking is how many connections the server has accepted that are in the handshake, and met is when a handshake last
+	// succeeded.
+	shaking int
+	met     time.Time
 }
 
 // slow reports whether a call is late.
@@ -70,6 +74,33 @@ func (t *traffic) count(more int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.open += more
+}
+
+// shake counts a handshake until done is called.
+func (t *traffic) shake() (done func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.shaking++
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.shaking--
+	}
+}
+
+// reached records that a handshake has succeeded.
+func (t *traffic) reached() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.met = time.Now()
+}
+
+// connecting reports whether a call that timed out may have waited for a connection to a server that is far away: a
+// handshake is under way, or has succeeded since the call began. If the server does not answer, the handshake fails.
+func (t *traffic) connecting(began time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.shaking > 0 || t.met.After(began)
 }
 
 // serves reports whether a connection for reads works.

@@ -34,7 +34,7 @@ type Directory struct {
 	changed, fresh chan struct{}
 
 	mu       sync.Mutex
-	users    map[user]auth.Endpoint
+	users    map[user]use
 	watchers map[auth.Endpoint]*watcher
 	// starting are the watchers that do not run yet.
 	starting []*watcher
@@ -47,7 +47,7 @@ type user struct{ tenant, name string }
 func New(pool *connection.Pool, log logr.Logger) *Directory {
 	return &Directory{
 		pool: pool, shares: newShares(), log: log, changed: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
-		users: map[user]auth.Endpoint{}, watchers: map[auth.Endpoint]*watcher{},
+		users: map[user]use{}, watchers: map[auth.Endpoint]*watcher{},
 	}
 }
 
@@ -74,30 +74,43 @@ func (d *Directory) Start(ctx context.Context) error {
 	}
 }
 
-// Claim is [connection.Pool.Claim], and watches the endpoint if it is a deployment.
-func (d *Directory) Claim(tenant, name string, e auth.Endpoint, database int) error {
-	err := d.pool.Claim(tenant, name, e, database)
+// Claim is [connection.Pool.Claim] for a user of these keys, and watches the endpoint if it is a deployment. Each master
+// of a Cluster that has one of the keys counts as a server.
+func (d *Directory) Claim(tenant, name string, e auth.Endpoint, database int, keys ...string) error {
+	by := user{tenant, name}
+	masters := d.mastersOf(by, e, keys)
+	refused, err := d.claimMasters(by, e, database, masters)
 	if err != nil || e.Mode == auth.ModeStandalone {
-		d.leave(user{tenant, name})
+		d.leave(by)
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	by := user{tenant, name}
-	if d.users[by] == e {
-		return nil
+	if d.users[by].endpoint != e {
+		d.leaveLocked(by)
+		d.join(by, e)
 	}
-	d.leaveLocked(by)
-	d.users[by] = e
+	w := d.watchers[e]
+	w.count(d.users[by], -1)
+	is := use{endpoint: e, keys: keys, masters: masters, refused: refused}
+	w.count(is, 1)
+	d.users[by] = is
+	return refused
+}
+
+// join watches a deployment on behalf of a user. Call it with the lock held.
+func (d *Directory) join(by user, e auth.Endpoint) {
 	w, ok := d.watchers[e]
 	if !ok {
 		w = newWatcher(d.pool, d.shares, e, d.changed, d.log.WithValues("endpoint", e.String()))
+		w.moved = func(next *view) { d.claimAgain(w, next) }
 		d.watchers[e] = w
 		d.starting = append(d.starting, w)
 		set(d.fresh)
 	}
-	d.shares.join(w, tenant)
-	return nil
+	d.users[by] = use{endpoint: e}
+	w.claimedBy[by] = struct{}{}
+	d.shares.join(w, by.tenant)
 }
 
 // Release is [connection.Pool.Release]. A deployment that nobody uses any longer is not watched.
@@ -113,12 +126,14 @@ func (d *Directory) leave(by user) {
 }
 
 func (d *Directory) leaveLocked(by user) {
-	e, uses := d.users[by]
+	is, uses := d.users[by]
 	if !uses {
 		return
 	}
+	e, w := is.endpoint, d.watchers[is.endpoint]
+	w.count(is, -1)
+	delete(w.claimedBy, by)
 	delete(d.users, by)
-	w := d.watchers[e]
 	if d.shares.leave(w, by.tenant) {
 		delete(d.watchers, e)
 		close(w.gone)
@@ -146,7 +161,13 @@ func (d *Directory) Locate(e auth.Endpoint, key string) (Place, error) {
 	if w == nil {
 		return Place{}, failure.Classify(fmt.Errorf("locating a key of %s: %w", e, failure.ErrBusy))
 	}
-	return w.locate(key)
+	at, err := w.locate(key)
+	if err != nil {
+		return Place{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return at, w.admits(at)
 }
 
 // Refresh polls the servers of a deployment, and returns when their responses were processed, after a quarter of a second,

@@ -66,8 +66,13 @@ func (w *watcher) process(now time.Time) {
 	if peers := peersOf(believed); len(peers) > 0 {
 		w.peers = peers
 	}
-	before := w.known.Swap(next)
-	if before == nil || !before.same(next) {
+	before := w.known.Load()
+	moved := before == nil || !before.same(next)
+	if moved {
+		w.moved(next)
+	}
+	w.known.Store(next)
+	if moved {
 		w.changes.Add(1)
 		set(w.changed)
 		w.logChange(before, next)

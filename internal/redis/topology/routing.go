@@ -22,20 +22,26 @@ const (
 // locate returns where a key is.
 func (w *watcher) locate(key string) (Place, error) {
 	known, checkedAt := w.known.Load(), w.checkedAt.Load()
-	switch {
-	case known == nil || since(*checkedAt, time.Now()) >= checkTimeout:
+	if known == nil || since(*checkedAt, time.Now()) >= checkTimeout {
 		return Place{}, failure.Classify(fmt.Errorf("polling the servers of %s: %w", w.endpoint, failure.ErrBusy))
-	case known.err != nil:
-		return Place{}, known.err
-	case known.owners == nil:
-		return Place{Owner: known.masters[0]}, nil
+	}
+	return known.locate(key)
+}
+
+// locate returns where a key is.
+func (v *view) locate(key string) (Place, error) {
+	switch {
+	case v.err != nil:
+		return Place{}, v.err
+	case v.owners == nil:
+		return Place{Owner: v.masters[0]}, nil
 	}
 	slot := SlotOf(key)
-	owner := known.owners[slot]
+	owner := v.owners[slot]
 	if owner == 0 {
 		return Place{}, slotUncovered(slot)
 	}
-	return Place{Owner: known.masters[owner-1], Importing: known.importing[slot]}, nil
+	return Place{Owner: v.masters[owner-1], Importing: v.importing[slot]}, nil
 }
 
 func (w *watcher) version() uint64 { return w.changes.Load() }

@@ -106,6 +106,8 @@ func UsualAnswer(args []string) string {
 	switch args[0] {
 	case "hello":
 		return "%1\r\n+proto\r\n:3\r\n"
+	case "select":
+		return "+OK\r\n"
 	case "ping":
 		return "+PONG\r\n"
 	case "llen":

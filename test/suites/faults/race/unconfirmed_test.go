@@ -62,7 +62,7 @@ func startWith(t *testing.T, namespace string, through func(*enqueue.Wakes) deli
 		Cache:    cached,
 		Client:   mgr.GetClient(),
 		Live:     mgr.GetAPIReader(),
-		Servers:  pool,
+		Servers:  directory,
 		Queues:   queue.NewReader(pool, directory),
 		Watcher:  watcher,
 		Gate:     jobcontrol.NewGate(mgr.GetClient(), mgr.GetAPIReader(), &cached.Stores, namespaces),

@@ -1,0 +1,145 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connection
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
+)
+
+// anyPassword is sent for a user with nopass. Redis accepts any password for it, but AUTH needs one.
+const anyPassword = "none"
+
+// greet makes the handshake on a new connection: it authenticates, selects the database, and checks that the server is
+// what the endpoint says. The further commands are sent with these. The error may be an error reply.
+//
+// The seat, unless it is nil, gets what the server says that it is.
+func (s *server) greet(
+	ctx context.Context, conn net.Conn, with *auth.Credentials, taken *seat, database int, further ...[]string,
+) error {
+	if database != 0 {
+		further = append([][]string{selectCommand(database)}, further...)
+	}
+	_, replies, err := s.introduce(ctx, conn, with, taken, further)
+	if err != nil {
+		return err
+	}
+	return firstRefusal(replies)
+}
+
+// introduce authenticates, and checks that the server is what the endpoint says. It returns the reply to HELLO, or nil
+// without one, and the replies to the further commands. All are sent in one round trip, so that a server far away can be
+// reached in time. A server that rejects HELLO, unless because of the password, gets AUTH in a second one: services that
+// do not know HELLO have errors of their own.
+func (s *server) introduce(
+	ctx context.Context, conn net.Conn, with *auth.Credentials, taken *seat, further [][]string,
+) (greeting any, replies []any, err error) {
+	replies, err = exchange(ctx, conn, append([][]string{hello(s.endpoint, with)}, further...))
+	if err != nil {
+		return nil, nil, err
+	}
+	refusal, refused := replies[0].(resp.Error)
+	if !refused {
+		if fault := recognize(s.endpoint.Role, taken, identityOf(replies[0])); fault != nil {
+			return nil, nil, fault
+		}
+		return replies[0], replies[1:], nil
+	}
+	login := legacyLogin(s.endpoint, with)
+	switch {
+	case failure.TooManyClients(string(refusal)):
+		_, err := exchange(ctx, conn, [][]string{{"ping"}})
+		return nil, nil, cmp.Or[error](err, refusal) // The server closes the connection, and the error says why.
+	case s.endpoint.Role == auth.RoleMaster, strings.HasPrefix(string(refusal), "WRONGPASS"):
+		return nil, nil, refusal
+	case login == nil:
+		return nil, replies[1:], nil
+	}
+	if replies, err = exchange(ctx, conn, append([][]string{login}, further...)); err != nil {
+		return nil, nil, err
+	}
+	return nil, replies[1:], firstRefusal(replies[:1])
+}
+
+// firstRefusal returns the first error reply, or nil.
+func firstRefusal(replies []any) error {
+	for _, reply := range replies {
+		if refusal, refused := reply.(resp.Error); refused {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// exchange sends commands in one round trip and returns their replies, including error replies. Before and after that,
+// the server must not send anything. An end of ctx ends it; close the connection then.
+func exchange(ctx context.Context, conn net.Conn, commands [][]string) ([]any, error) {
+	deadline, _ := ctx.Deadline()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	var sent []byte
+	for _, command := range commands {
+		sent = resp.AppendCommand(sent, command...)
+	}
+	if _, err := conn.Write(sent); err != nil {
+		return nil, err
+	}
+	from, replies := resp.NewReader(conn), make([]any, len(commands))
+	for i := range replies {
+		var err error
+		if replies[i], err = from.Next(); err != nil {
+			return nil, err
+		}
+	}
+	if !stop() {
+		return nil, context.Cause(ctx)
+	}
+	return replies, conn.SetDeadline(time.Time{})
+}
+
+func selectCommand(database int) []string { return []string{"select", strconv.Itoa(database)} }
+
+// hello returns the command that switches to RESP3 and authenticates.
+func hello(e auth.Endpoint, with *auth.Credentials) []string {
+	command := []string{helloCommand, "3"}
+	user, password := login(e, with)
+	switch {
+	case password == "":
+		return command
+	case user == "":
+		user = "default"
+	}
+	return append(command, "auth", user, password)
+}
+
+// legacyLogin returns the command that authenticates without HELLO; nil if there is nothing to authenticate with.
+func legacyLogin(e auth.Endpoint, with *auth.Credentials) []string {
+	user, password := login(e, with)
+	switch {
+	case password == "":
+		return nil
+	case user == "":
+		return []string{"auth", password}
+	}
+	return []string{"auth", user, password}
+}
+
+// login returns what to authenticate with. The password is empty if there is nothing.
+func login(e auth.Endpoint, with *auth.Credentials) (user, password string) {
+	if password = with.Password(); password == "" && e.Username != "" {
+		password = anyPassword
+	}
+	return e.Username, password
+}

@@ -1,0 +1,387 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+)
+
+const (
+	// DefaultConnections is the default of [Options.Connections], and LeastConnections the least that works: two
+	// connections for messages, of which one may replace the other, and one for reads.
+	DefaultConnections = 6
+	LeastConnections   = 3
+	// reservedConnections are those that reads leave to messages.
+	reservedConnections = LeastConnections - 1
+	// idleRead is the idle time after which a connection for reads is closed, unless it is the only one.
+	idleRead = 5 * time.Second
+	// fullFor is how long no more than one connection for reads is used after a server has said that it has too many clients.
+	fullFor = 10 * time.Second
+)
+
+// purpose is what a connection is for.
+type purpose uint8
+
+const (
+	forReads purpose = iota
+	forMessages
+)
+
+// seats are the connections to one server that are open or are being made, for all its databases. The server has many other
+// clients, and often a limit for all of them, so there are few, and those that are not needed are given back. It is safe for
+// concurrent use.
+type seats struct {
+	most int
+	// lastIdle is the idle time after which the only connection for reads is closed.
+	lastIdle time.Duration
+
+	mu    sync.Mutex
+	taken map[*seat]struct{}
+	// calls has the number of calls to each database, and waiting how many connections for it wait for a seat.
+	calls, waiting map[int]int
+	fullUntil      time.Time
+	// stalled is when an open connection for reads last timed out.
+	stalled time.Time
+	// freed is closed, and replaced, when a seat may be free.
+	freed chan struct{}
+}
+
+// seat is one connection. The lock of its seats guards what changes.
+type seat struct {
+	of       *seats
+	purpose  purpose
+	database int
+
+	conn    net.Conn // nil until it is open
+	idle    *time.Timer
+	usedAt  time.Time
+	left    bool
+	retired bool // it is closed soon, and does not count any longer
+	replica bool // the server said that it is one
+}
+
+func newSeats(most int) *seats {
+	return &seats{
+		most: most, lastIdle: idleConnection, taken: map[*seat]struct{}{}, calls: map[int]int{}, waiting: map[int]int{}, freed: make(chan struct{}),
+	}
+}
+
+// take waits for a seat until ctx is done. A connection that replaces another one gets its seat at once, and so does the
+// first one for messages. If there are messages about so many databases that nothing would be left for reads, there are
+// none about a further one. Reads get no further one while others of the same database are there.
+func (s *seats) take(ctx context.Context, is purpose, database int, replaces bool) (*seat, error) {
+	for {
+		next, freed, err := s.tryTake(is, database, replaces)
+		if next != nil || err != nil {
+			return next, err
+		}
+		s.makeRoom()
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			err = fmt.Errorf("%w: all connections to the server are in use: %w", failure.ErrBusy, context.Cause(ctx))
+		}
+		s.mu.Lock()
+		decrement(s.waiting, waitsFor(is, database))
+		s.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// waitsFor returns what a connection waits for: the database of reads, or a number that no database has.
+func waitsFor(is purpose, database int) int {
+	if is == forReads {
+		return database
+	}
+	return -1
+}
+
+// tryTake takes a seat, or returns a channel that is closed when one may be free. Then the caller counts as waiting.
+func (s *seats) tryTake(is purpose, database int, replaces bool) (next *seat, freed <-chan struct{}, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reads, kept := s.count(forReads), s.count(forMessages)
+	free := replaces
+	switch is {
+	case forMessages:
+		if !replaces && kept >= s.most-1 {
+			return nil, nil, fmt.Errorf("%w: the connections to the server are needed for messages about other databases", failure.ErrBusy)
+		}
+		free = replaces || kept == 0 || reads+kept < s.most
+	case forReads:
+		if reads > 0 && s.full() {
+			return nil, nil, fmt.Errorf("%w: the server has too many clients", failure.ErrBusy)
+		}
+		free = reads == 0 || reads < s.most-max(kept, reservedConnections)
+		if !free && s.serves(database) {
+			return nil, nil, fmt.Errorf("%w: all connections to the server are in use", failure.ErrBusy)
+		}
+	}
+	if !free {
+		s.waiting[waitsFor(is, database)]++
+		return nil, s.freed, nil
+	}
+	next = &seat{of: s, purpose: is, database: database, usedAt: time.Now()}
+	s.taken[next] = struct{}{}
+	return next, nil, nil
+}
+
+// count returns the number of connections for a purpose. Call it with the lock held.
+func (s *seats) count(of purpose) (found int) {
+	for each := range s.taken {
+		if each.purpose == of && !each.retired {
+			found++
+		}
+	}
+	return found
+}
+
+// retire has the connections for reads not count any longer: they are closed as soon as the calls on them have ended, and
+// others take their place now.
+func (s *seats) retire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for each := range s.taken {
+		each.retired = each.retired || each.purpose == forReads
+	}
+}
+
+// serves reports whether there is a connection for reads from a database. Call it with the lock held.
+func (s *seats) serves(database int) bool {
+	for each := range s.taken {
+		if each.purpose == forReads && !each.retired && each.database == database {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *seats) full() bool { return time.Now().Before(s.fullUntil) }
+
+// begin counts a call to a database until end is called.
+func (s *seats) begin(database int) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls[database]++
+	return func() {
+		s.mu.Lock()
+		decrement(s.calls, database)
+		wanted := len(s.waiting) > 0
+		s.mu.Unlock()
+		if wanted {
+			s.makeRoom()
+		}
+	}
+}
+
+// makeRoom closes a connection for reads that is not in use, if a connection to another database waits.
+func (s *seats) makeRoom() {
+	s.mu.Lock()
+	var closing net.Conn
+	for each := range s.taken {
+		if each.purpose == forReads && each.conn != nil && s.calls[each.database] == 0 && s.wanted(each.database) {
+			closing = each.conn
+			break
+		}
+	}
+	s.mu.Unlock()
+	if closing != nil {
+		_ = closing.Close()
+	}
+}
+
+// wanted reports whether a connection to another database than this waits for a seat. Call it with the lock held.
+func (s *seats) wanted(database int) bool {
+	return len(s.waiting) > 1 || len(s.waiting) == 1 && s.waiting[database] == 0
+}
+
+// giveBack closes the connections for reads except for one, because the server has too many clients. Those in use are closed
+// when they are used next.
+func (s *seats) giveBack() {
+	s.mu.Lock()
+	s.fullUntil = time.Now().Add(fullFor)
+	var closing []net.Conn
+	reads := s.count(forReads)
+	for each := range s.taken {
+		if reads > 1 && each.purpose == forReads && each.conn != nil && s.calls[each.database] == 0 {
+			closing = append(closing, each.conn)
+			reads--
+		}
+	}
+	s.mu.Unlock()
+	for _, conn := range closing {
+		_ = conn.Close()
+	}
+}
+
+// inUse returns the number of connections.
+func (s *seats) inUse() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.taken)
+}
+
+// stalledSince reports whether an open connection for reads has timed out since began.
+func (s *seats) stalledSince(began time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stalled.After(began)
+}
+
+// anyReplica reports whether a connection leads to a server that said that it is a replica: behind one address there may be
+// several servers.
+func (s *seats) anyReplica() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for each := range s.taken {
+		if each.replica {
+			return true
+		}
+	}
+	return false
+}
+
+// leave gives the seat back.
+func (s *seat) leave() {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	if s.left {
+		return
+	}
+	s.left = true
+	delete(s.of.taken, s)
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	close(s.of.freed)
+	s.of.freed = make(chan struct{})
+}
+
+// recognize records what the server says that it is.
+func (s *seat) recognize(is identity) {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	s.replica = is.role == replicaRole
+}
+
+// hold returns the open connection, which gives the seat back when it is closed.
+func (s *seat) hold(conn net.Conn) *seated {
+	held := &seated{Conn: conn, seat: s}
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	s.conn, s.usedAt = held, time.Now()
+	if s.purpose == forReads {
+		s.idle = time.AfterFunc(idleRead, s.expire)
+	}
+	return held
+}
+
+// expire closes the connection if it was not used for a while.
+func (s *seat) expire() {
+	s.of.mu.Lock()
+	limit := idleRead
+	if s.of.count(forReads) == 1 {
+		limit = s.of.lastIdle
+	}
+	left := limit - time.Since(s.usedAt)
+	if s.of.calls[s.database] > 0 {
+		left = limit
+	}
+	if left > 0 && !s.left {
+		s.idle.Reset(left)
+	}
+	s.of.mu.Unlock()
+	if left <= 0 {
+		_ = s.conn.Close()
+	}
+}
+
+// use records that a call begins to use the connection, or returns an error if the connection must be given back instead.
+func (s *seat) use() error {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	reads := s.of.count(forReads)
+	switch {
+	case s.left, s.of.wanted(s.database), reads > 1 && s.of.full():
+		return fmt.Errorf("%w: the connection is needed for another database, or is given back", failure.ErrBusy)
+	}
+	s.usedAt = time.Now()
+	return nil
+}
+
+// seated is an open connection that has a seat. It is a [syscall.Conn], so that the client library finds out whether it
+// was closed, by the server or to give it back.
+type seated struct {
+	net.Conn
+	seat *seat
+	// asking is true after a write, until something was read.
+	asking bool
+}
+
+// Write writes to the connection. If a call begins with it, a connection for reads may be given back instead.
+func (c *seated) Write(b []byte) (int, error) {
+	if c.seat.purpose != forReads {
+		return c.Conn.Write(b)
+	}
+	if !c.asking {
+		if err := c.seat.use(); err != nil {
+			_ = c.Close()
+			return 0, err
+		}
+	}
+	c.asking = true
+	return c.Conn.Write(b)
+}
+
+// Read reads from the connection.
+func (c *seated) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.seat.purpose != forReads {
+		return n, err
+	}
+	c.asking = false
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.seat.of.mu.Lock()
+		defer c.seat.of.mu.Unlock()
+		c.seat.of.stalled = time.Now()
+	}
+	return n, err
+}
+
+// Close closes the connection and gives the seat back.
+func (c *seated) Close() error {
+	c.seat.leave()
+	return c.Conn.Close()
+}
+
+// SyscallConn implements [syscall.Conn].
+func (c *seated) SyscallConn() (syscall.RawConn, error) {
+	c.seat.of.mu.Lock()
+	left := c.seat.left
+	c.seat.of.mu.Unlock()
+	switch socket, ok := c.Conn.(syscall.Conn); {
+	case left:
+		return nil, net.ErrClosed
+	case ok:
+		return socket.SyscallConn()
+	}
+	return unchecked{}, nil
+}
+
+// unchecked is a socket at which the library cannot look, because of TLS.
+type unchecked struct{ syscall.RawConn }
+
+// Read looks at nothing.
+func (unchecked) Read(func(uintptr) bool) error { return nil }

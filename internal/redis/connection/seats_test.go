@@ -1,0 +1,177 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connection
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+)
+
+// connected returns how many connections to a server there are, except for that of the test.
+func connected(t *testing.T, server *redistest.Server) func() (int, error) {
+	t.Helper()
+	return func() (int, error) {
+		list, err := server.Client().ClientList(t.Context()).Result()
+		return strings.Count(list, "\n") - 1, err
+	}
+}
+
+// However many calls there are to however many databases, and whatever else is open, a server has only so many connections.
+func TestAServerHasFewConnections(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	pool := startReal(t)
+	e := auth.Endpoint{Address: server.Addr()}
+	var most int
+	stop := keepUsing(t, 1, func() {
+		if now, err := connected(t, server)(); err == nil {
+			most = max(most, now)
+		}
+	})
+	pubSub, err := pool.Conn(e, 0).OpenPubSub(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	defer pubSub.Close()
+	var readers sync.WaitGroup
+	for i := range atOnce {
+		readers.Go(func() {
+			for range 20 {
+				length(t, pool.Conn(e, i%5))
+			}
+		})
+	}
+	readers.Wait()
+	var open []*Wire
+	for database := range 4 {
+		wire, err := pool.Conn(e, database).OpenWire(t.Context())
+		g.Expect(err).NotTo(HaveOccurred(), "database %d", database)
+		open = append(open, wire)
+		length(t, pool.Conn(e, database))
+	}
+	_, err = pool.Conn(e, 4).OpenWire(t.Context())
+	g.Expect(err).To(MatchError(failure.ErrBusy), "one connection is left, for reads")
+	for database := range 5 {
+		length(t, pool.Conn(e, database))
+	}
+	stop()
+	g.Expect(most).To(BeNumerically("<=", DefaultConnections+1), "the server may not have noticed yet that one was closed")
+	g.Expect(pool.Open()).To(Equal(map[string]int{server.Addr(): DefaultConnections}))
+	open[0].Close()
+	wire, err := pool.Conn(e, 4).OpenWire(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	wire.Close()
+	for _, each := range open {
+		each.Close()
+	}
+}
+
+// hold has so many calls use a connection each at the same moment.
+func hold(t *testing.T, conn *Conn, calls int) {
+	t.Helper()
+	g := NewWithT(t)
+	var all sync.WaitGroup
+	begun, goOn := make(chan struct{}, calls), make(chan struct{})
+	for range calls {
+		all.Go(func() {
+			g.Expect(conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
+				only := client.(*redis.Client).Conn()
+				defer func() { _ = only.Close() }()
+				err := only.Ping(ctx).Err()
+				begun <- struct{}{}
+				<-goOn
+				return err
+			})).To(Succeed())
+		})
+	}
+	for range calls {
+		<-begun
+	}
+	close(goOn)
+	all.Wait()
+}
+
+// After a burst, the server has one connection for reads.
+func TestIdleConnectionsAreGivenBack(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
+	hold(t, conn, DefaultConnections-reservedConnections)
+	g.Expect(connected(t, server)()).To(Equal(DefaultConnections - reservedConnections))
+	g.Eventually(connected(t, server)).WithTimeout(timeout).Should(Equal(1))
+	g.Expect(length(t, conn)).To(BeZero())
+	g.Expect(connected(t, server)()).To(BeNumerically("<=", 2), "no call meets one that was closed")
+}
+
+// If the server has too many clients, one connection for reads is enough.
+func TestAFullServerGetsConnectionsBack(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
+	hold(t, conn, DefaultConnections-reservedConnections)
+	g.Expect(server.Client().ConfigSet(t.Context(), "maxclients", "1").Err()).To(Succeed())
+	_, err := conn.OpenPubSub(t.Context())
+	g.Expect(failure.Classify(err).Message).To(ContainSubstring("accepts no more clients"))
+	g.Expect(connected(t, server)()).To(Equal(1))
+	g.Expect(length(t, conn)).To(BeZero())
+}
+
+func TestSeats(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		s := newSeats(DefaultConnections)
+		take := func(is purpose, database int) (*seat, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return s.take(ctx, is, database, false)
+		}
+		var reads []*seat
+		for range DefaultConnections - reservedConnections {
+			read, err := take(forReads, 0)
+			g.Expect(err).NotTo(HaveOccurred())
+			reads = append(reads, read)
+		}
+		began := time.Now()
+		_, err := take(forReads, 0)
+		g.Expect(err).To(MatchError(failure.ErrBusy))
+		g.Expect(time.Since(began)).To(BeZero(), "calls wait for the connections that are there")
+		messages, err := take(forMessages, 0)
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = take(forMessages, 1)
+		g.Expect(err).NotTo(HaveOccurred())
+
+		_, err = take(forReads, 1)
+		g.Expect(err).To(MatchError(failure.ErrBusy))
+		g.Expect(time.Since(began)).To(Equal(time.Second), "another database waits")
+		waited := make(chan error)
+		go func() {
+			_, err := take(forReads, 1)
+			waited <- err
+		}()
+		synctest.Wait()
+		g.Expect(reads[0].use()).To(MatchError(failure.ErrBusy), "it makes room")
+		reads[0].leave()
+		g.Expect(<-waited).To(Succeed())
+		g.Expect(reads[1].use()).To(Succeed())
+		_, err = s.take(t.Context(), forMessages, 3, true)
+		g.Expect(err).NotTo(HaveOccurred(), "one that replaces another comes on top")
+		messages.leave()
+		messages.leave()
+		g.Expect(s.inUse()).To(Equal(6))
+		g.Expect(s.waiting).To(BeEmpty())
+	})
+}

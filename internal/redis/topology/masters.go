@@ -1,0 +1,116 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+)
+
+// use is how a user uses a deployment: with these keys. masters are those of a Cluster that have the keys, as far as that is
+// known. They count as servers of the tenant, unless refused is not nil: then it is why the user may not use them.
+type use struct {
+	endpoint auth.Endpoint
+	keys     []string
+	masters  []auth.Endpoint
+	refused  error
+}
+
+// mastersOf returns the masters of a Cluster that have the keys of a user, as far as that is known.
+func (d *Directory) mastersOf(by user, e auth.Endpoint, keys []string) []auth.Endpoint {
+	if e.Mode != auth.ModeCluster {
+		return nil
+	}
+	d.mu.Lock()
+	w, is := d.watchers[e], d.users[by]
+	d.mu.Unlock()
+	if w == nil {
+		return nil
+	}
+	if is.endpoint != e {
+		is.masters = nil
+	}
+	return w.known.Load().mastersOf(keys, is.masters)
+}
+
+// mastersOf returns the masters of a Cluster that have the keys, and those that the slots of the keys are being moved to,
+// each once. If it is not known of a key, they may still be where they were before.
+func (v *view) mastersOf(keys []string, before []auth.Endpoint) []auth.Endpoint {
+	if v == nil {
+		return before
+	}
+	found := map[auth.Endpoint]bool{}
+	for _, key := range keys {
+		at, err := v.locate(key)
+		found[at.Owner], found[at.Importing] = true, true
+		if err != nil {
+			for _, master := range before {
+				found[master] = true
+			}
+		}
+	}
+	delete(found, auth.Endpoint{})
+	return slices.SortedFunc(maps.Keys(found), func(a, b auth.Endpoint) int { return cmp.Compare(a.Address, b.Address) })
+}
+
+// claimMasters claims a deployment together with the masters that have keys of the user. If these are too many, only the
+// deployment is claimed, so that the operator goes on to see where the keys are, and refused says so.
+func (d *Directory) claimMasters(by user, e auth.Endpoint, database int, masters []auth.Endpoint) (refused, err error) {
+	err = d.pool.Claim(by.tenant, by.name, e, database, masters...)
+	if err == nil || len(masters) == 0 {
+		return nil, err
+	}
+	return err, d.pool.Claim(by.tenant, by.name, e, database)
+}
+
+// claimAgain claims the masters of all users of a Cluster again, before it is known that keys have moved.
+func (d *Directory) claimAgain(w *watcher, next *view) {
+	if w.endpoint.Mode != auth.ModeCluster {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	masters := map[connection.Owner][]auth.Endpoint{}
+	for by := range w.claimedBy {
+		masters[by.exported()] = next.mastersOf(d.users[by].keys, d.users[by].masters)
+	}
+	refused := d.pool.ClaimAgain(masters)
+	for by := range w.claimedBy {
+		is := d.users[by]
+		w.count(is, -1)
+		is.masters, is.refused = masters[by.exported()], refused[by.exported()]
+		w.count(is, 1)
+		d.users[by] = is
+	}
+}
+
+func (o user) exported() connection.Owner { return connection.Owner{Tenant: o.tenant, Name: o.name} }
+
+// count adds more to the number of users that may use each of the masters, or to those that may not. Call it with the
+// lock of the directory held.
+func (w *watcher) count(is use, more int) {
+	if is.refused != nil {
+		w.refusals += more
+		w.refused = is.refused
+		return
+	}
+	for _, master := range is.masters {
+		if w.inUse[master] += more; w.inUse[master] == 0 {
+			delete(w.inUse, master)
+		}
+	}
+}
+
+// admits returns an error for a route to a master that only users want to use who may not. Call it with the lock of the
+// directory held.
+func (w *watcher) admits(at Place) error {
+	if w.refusals == 0 || w.inUse[at.Owner] > 0 {
+		return nil
+	}
+	return w.refused
+}

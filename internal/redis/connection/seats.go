@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// DefaultConnections is the default of [Options.Connections], and LeastConnections the least that works: one
-	// connection for subscriptions, one for tracking, and one for reads.
+	// DefaultConnections is the default of [Options.Connections].
 	DefaultConnections = 6
-	LeastConnections   = 3
+	// LeastConnections is the least that works: one connection for subscriptions, one for tracking, and one for reads.
+	LeastConnections = 3
 	// reservedConnections are those that reads leave to subscriptions and tracking.
 	reservedConnections = LeastConnections - 1
 	// idleRead is the idle time after which a connection for reads is closed, unless it is the only one.
@@ -113,26 +113,18 @@ func waitsFor(is purpose, database int) int {
 func (s *seats) tryTake(is purpose, database int, replaces bool) (next *seat, freed <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	reads, kept := s.count(forReads), s.count(forMessages)+s.count(forTracking)
-	free := replaces
-	switch is {
-	case forMessages:
-		free = true
-	case forTracking:
-		if !replaces && kept >= s.most-1 {
-			return nil, nil, fmt.Errorf("%w: the operator has no connection left for it", ErrNotTracking)
-		}
-		free = free || reads+kept < s.most
-	case forReads:
-		if reads > 0 && s.full() {
-			return nil, nil, fmt.Errorf("%w: the server has too many clients", failure.ErrBusy)
-		}
-		free = reads == 0 || reads < s.most-max(kept, reservedConnections)
-		if !free && s.serves(database) {
-			return nil, nil, fmt.Errorf("%w: all connections to the server are in use", failure.ErrBusy)
-		}
+	free := replaces || is == forMessages
+	switch {
+	case free:
+	case is == forTracking:
+		free, err = s.freeForTracking()
+	default:
+		free, err = s.freeForReads(database)
 	}
-	if !free {
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case !free:
 		s.waiting[waitsFor(is, database)]++
 		return nil, s.freed, nil
 	}
@@ -140,6 +132,35 @@ func (s *seats) tryTake(is purpose, database int, replaces bool) (next *seat, fr
 	s.taken[next] = struct{}{}
 	return next, nil, nil
 }
+
+// freeForTracking reports whether there is a seat for tracking now. The error says that there will be none. Call it with
+// the lock held.
+func (s *seats) freeForTracking() (bool, error) {
+	if s.kept() >= s.most-1 {
+		return false, fmt.Errorf("%w: the operator has no connection left for it", ErrNotTracking)
+	}
+	return s.count(forReads)+s.kept() < s.most, nil
+}
+
+// freeForReads reports whether there is a seat for reads from a database now. The error says not to wait for one. Call it
+// with the lock held.
+func (s *seats) freeForReads(database int) (bool, error) {
+	reads := s.count(forReads)
+	switch {
+	case reads == 0:
+		return true, nil
+	case s.full():
+		return false, fmt.Errorf("%w: the server has too many clients", failure.ErrBusy)
+	case reads < s.most-max(s.kept(), reservedConnections):
+		return true, nil
+	case s.serves(database):
+		return false, fmt.Errorf("%w: all connections to the server are in use", failure.ErrBusy)
+	}
+	return false, nil
+}
+
+// kept returns the number of connections that are not for reads. Call it with the lock held.
+func (s *seats) kept() int { return s.count(forMessages) + s.count(forTracking) }
 
 // count returns the number of connections for a purpose. Call it with the lock held.
 func (s *seats) count(of purpose) (found int) {

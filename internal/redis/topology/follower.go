@@ -429,18 +429,22 @@ func (f *follower) consider(now time.Time) {
 	if peers := peersOf(believed); len(peers) > 0 {
 		f.peers = peers
 	}
+	f.publish(next)
+}
+
+// publish makes known what follows from the answers.
+func (f *follower) publish(next *view) {
 	before := f.known.Load()
-	moved := before == nil || !before.same(next)
-	if moved {
-		f.moved(next)
+	if before != nil && before.same(next) {
+		f.known.Store(next)
+		return
 	}
+	f.moved(next)
 	f.known.Store(next)
-	if moved {
-		f.changes.Add(1)
-		set(f.changed)
-		f.describe(before, next)
-		f.forgetUnused(next)
-	}
+	f.changes.Add(1)
+	set(f.changed)
+	f.describe(before, next)
+	f.forgetUnused(next)
 }
 
 // peersOf returns what servers are known by.
@@ -547,8 +551,7 @@ func (f *follower) describe(before, next *view) {
 // locate returns where a key is.
 func (f *follower) locate(key string) (Place, error) {
 	known, looked := f.known.Load(), f.looked.Load()
-	switch {
-	case known == nil || since(*looked, time.Now()) >= lookTimeout:
+	if known == nil || since(*looked, time.Now()) >= lookTimeout {
 		return Place{}, failure.Classify(fmt.Errorf("asking where keys of %s are: %w", f.endpoint, failure.ErrBusy))
 	}
 	return known.locate(key)

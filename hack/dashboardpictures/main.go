@@ -21,7 +21,6 @@ import (
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/prometheus"
@@ -36,8 +35,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: dashboardpictures FOLDER")
 		os.Exit(2)
 	}
-	// An outage of Redis makes clients complain, and that is all right.
-	connection.RedirectLogs(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, os.Stderr, os.Args[1])

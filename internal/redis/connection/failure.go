@@ -29,9 +29,7 @@ func (s *server) classifyFailure(database int, client *redis.Client, cause *fail
 	if cause.Busy() || !marksDown(cause) {
 		return cause
 	}
-	// The time of a call that waited for a connection ends with its context.
-	waited := errors.Is(cause, context.DeadlineExceeded) && !s.seats.stalledSince(began)
-	if s.traffic.excused(cause, began) || waited && s.traffic.connecting(began) {
+	if s.traffic.excused(cause, began) || s.waited(cause, began) {
 		return failure.Classify(fmt.Errorf("calling %s: %w: %w", s.endpoint, failure.ErrBusy, cause.Err))
 	}
 	inUse, down := s.health.current()
@@ -44,6 +42,12 @@ func (s *server) classifyFailure(database int, client *redis.Client, cause *fail
 	default: // The client was closed because the address or the credentials have changed.
 		return failure.Classify(fmt.Errorf("calling %s: %w: %w", s.endpoint, failure.ErrBusy, cause.Err))
 	}
+}
+
+// waited reports whether a call has failed because its time was over while it waited for a connection. That time ends with its
+// context, and that of an open connection with an error of the connection.
+func (s *server) waited(err error, began time.Time) bool {
+	return errors.Is(err, context.DeadlineExceeded) && s.traffic.connecting(began) && !s.seats.stalledSince(began)
 }
 
 // marksDown reports whether an error means that the server is down. A reply that is too large does not: it depends on

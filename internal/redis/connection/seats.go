@@ -112,30 +112,51 @@ func waitsFor(is purpose, database int) int {
 func (s *seats) tryTake(is purpose, database int, replaces bool) (next *seat, freed <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	reads, kept := s.count(forReads), s.count(forMessages)
 	free := replaces
-	switch is {
-	case forMessages:
-		if !replaces && kept >= s.most-1 {
-			return nil, nil, fmt.Errorf("%w: the connections to the server are needed for messages about other databases", failure.ErrBusy)
-		}
-		free = replaces || kept == 0 || reads+kept < s.most
-	case forReads:
-		if reads > 0 && s.full() {
-			return nil, nil, fmt.Errorf("%w: the server has too many clients", failure.ErrBusy)
-		}
-		free = reads == 0 || reads < s.most-max(kept, reservedConnections)
-		if !free && s.serves(database) {
-			return nil, nil, fmt.Errorf("%w: all connections to the server are in use", failure.ErrBusy)
-		}
+	switch {
+	case free:
+	case is == forMessages:
+		free, err = s.freeForMessages()
+	default:
+		free, err = s.freeForReads(database)
 	}
-	if !free {
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case !free:
 		s.waiting[waitsFor(is, database)]++
 		return nil, s.freed, nil
 	}
 	next = &seat{of: s, purpose: is, database: database, usedAt: time.Now()}
 	s.taken[next] = struct{}{}
 	return next, nil, nil
+}
+
+// freeForMessages reports whether there is a seat for messages about a database now. The error says that there will be
+// none. Call it with the lock held.
+func (s *seats) freeForMessages() (bool, error) {
+	kept := s.count(forMessages)
+	if kept >= s.most-1 {
+		return false, fmt.Errorf("%w: the connections to the server are needed for messages about other databases", failure.ErrBusy)
+	}
+	return kept == 0 || s.count(forReads)+kept < s.most, nil
+}
+
+// freeForReads reports whether there is a seat for reads from a database now. The error says not to wait for one. Call it
+// with the lock held.
+func (s *seats) freeForReads(database int) (bool, error) {
+	reads := s.count(forReads)
+	switch {
+	case reads == 0:
+		return true, nil
+	case s.full():
+		return false, fmt.Errorf("%w: the server has too many clients", failure.ErrBusy)
+	case reads < s.most-max(s.count(forMessages), reservedConnections):
+		return true, nil
+	case s.serves(database):
+		return false, fmt.Errorf("%w: all connections to the server are in use", failure.ErrBusy)
+	}
+	return false, nil
 }
 
 // count returns the number of connections for a purpose. Call it with the lock held.

@@ -395,7 +395,7 @@ func TestADistantServerIsNotTakenToBeDown(t *testing.T) {
 			})
 		}
 		users.Wait()
-		time.Sleep(time.Minute) // The dials whose calls have given up end.
+		time.Sleep(5 * time.Second) // The dials whose calls have given up end.
 		g.Expect(dials.Load()).To(BeNumerically("<=", atOnce), "no connection was closed")
 	})
 }

@@ -15,9 +15,6 @@ import (
 // Observer is notified about one connection. Its functions may be called from any goroutine that uses the connection.
 // Each may be nil.
 type Observer struct {
-	// Greeted is called once: with nil when the server has sent something or the connection was closed by the operator,
-	// or with the error that ended the connection before that.
-	Greeted func(error)
 	// Serving is called with 1 when the server has sent a reply that is not an error, and after that with -1 when the
 	// connection is closed.
 	Serving func(more int)
@@ -30,9 +27,8 @@ type guarded struct {
 	replies  decoder
 	// bad is the error of the reply that was rejected. It is kept, because the client library ignores errors while it
 	// looks for push messages, and reads again.
-	bad     error
-	greeted atomic.Bool
-	life    atomic.Int32
+	bad  error
+	life atomic.Int32
 	// farewell is the error reply that the server sent first, until another reply follows.
 	farewell atomic.Pointer[string]
 }
@@ -120,7 +116,6 @@ func (c *guarded) Write(b []byte) (int, error) {
 // Close closes the connection.
 func (c *guarded) Close() error {
 	err := c.Conn.Close()
-	c.greet(nil)
 	if c.life.Swap(lifeClosed) == lifeServing {
 		c.serving(-1)
 	}
@@ -132,19 +127,12 @@ func (c *guarded) note(err error) error {
 	if reply := c.farewell.Load(); err != nil && reply != nil && !isTimeout(err) {
 		err = &FarewellError{Reply: *reply, err: err}
 	}
-	c.greet(err)
 	return err
 }
 
 func (c *guarded) serving(more int) {
 	if c.observer.Serving != nil {
 		c.observer.Serving(more)
-	}
-}
-
-func (c *guarded) greet(err error) {
-	if !c.greeted.Swap(true) && c.observer.Greeted != nil {
-		c.observer.Greeted(err)
 	}
 }
 

@@ -18,9 +18,8 @@ import (
 // watched is a guarded connection, its server, and the calls of the observer.
 type watched struct {
 	net.Conn
-	server    net.Conn
-	greetings []error
-	serving   []int
+	server  net.Conn
+	serving []int
 }
 
 func watch(t *testing.T) *watched {
@@ -28,7 +27,6 @@ func watch(t *testing.T) *watched {
 	client, server := net.Pipe()
 	w := &watched{server: server}
 	w.Conn = Guard(client, Observer{
-		Greeted: func(err error) { w.greetings = append(w.greetings, err) },
 		Serving: func(more int) { w.serving = append(w.serving, more) },
 	})
 	t.Cleanup(func() { _, _ = w.Close(), server.Close() })
@@ -48,29 +46,6 @@ func (w *watched) hangUp() error {
 	_ = w.server.Close()
 	_, err := w.Read(make([]byte, 1))
 	return err
-}
-
-func TestTheObserverIsToldOnceWhetherTheServerHasGreeted(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		happens func(*watched)
-		want    any
-	}{
-		"it speaks":            {func(w *watched) { _, _ = w.say("+O"); _ = w.hangUp() }, BeNil()},
-		"it hangs up":          {func(w *watched) { _ = w.hangUp() }, MatchError(io.EOF)},
-		"it takes no command":  {func(w *watched) { _ = w.server.Close(); _, _ = w.Write([]byte("x")) }, MatchError(io.ErrClosedPipe)},
-		"it speaks no RESP":    {func(w *watched) { _, _ = w.say("HTTP/1.1\r\n") }, MatchError(ErrMalformed)},
-		"this side gives up":   {func(w *watched) { _ = w.Close(); _ = w.hangUp() }, BeNil()},
-		"it hangs up politely": {func(w *watched) { _, _ = w.say("-ERR no\r\n"); _ = w.hangUp() }, BeNil()},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := watch(t)
-			test.happens(w)
-			_ = w.Close()
-			NewWithT(t).Expect(w.greetings).To(HaveExactElements(test.want))
-		})
-	}
 }
 
 // If the first reply is an error, the server may be about to close the connection because it has too many clients.

@@ -47,11 +47,3 @@ func (c Cause) String() string {
 		return "None"
 	}
 }
-
-// Due is a wake that is due.
-type Due[T comparable] struct {
-	// ID is the id that was passed to [Coalescer.Add].
-	ID T
-	// Cause is the most urgent cause since the previous wake of the id.
-	Cause Cause
-}

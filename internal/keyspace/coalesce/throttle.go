@@ -8,6 +8,13 @@ import (
 	"time"
 )
 
+// The minimum time between two wakes of one id.
+const (
+	spacing       = 25 * time.Millisecond
+	idleSpacing   = time.Second // after growth, while the id can create nothing
+	shrinkSpacing = time.Second // after shrinking
+)
+
 // Wake is a request to read the keys of a ScaledJob.
 type Wake struct {
 	ID ID
@@ -141,4 +148,16 @@ func (t *Throttle) wake(id ID, p *pace, cause Cause) {
 	}
 	p.cause = max(p.cause, cause)
 	t.deliver(Wake{ID: id, Cause: p.cause, After: max(p.due.Sub(now), 0)})
+}
+
+// intervalAfter returns the minimum time between the last wake of an id and one with this cause.
+func intervalAfter(cause Cause, idle bool) time.Duration {
+	switch {
+	case cause == Shrink:
+		return shrinkSpacing
+	case cause == Growth && idle:
+		return idleSpacing
+	default:
+		return spacing
+	}
 }

@@ -38,6 +38,8 @@ func throttling(t *testing.T, test func(g Gomega, x *server)) {
 	synctest.Test(t, func(t *testing.T) { test(NewWithT(t), newServer()) })
 }
 
+var a, b = ID{Name: "a"}, ID{Name: "b"}
+
 func newServer() *server {
 	x := &server{begun: time.Now()}
 	x.Throttle = NewThrottle(x.deliver, func() { x.merged++ })

@@ -24,9 +24,9 @@ func newRedis() redis {
 		tracking: gauge("scaledjob_tracking_up",
 			"1 while the server tracks keys of a database for the operator, 0 while the operator fails to have them tracked. Absent while "+
 				"notifications work.", endpoint, database),
-		invalidated: counter("scaledjob_invalidations_received_total", "Messages about changed keys received on connections for tracking.", endpoint),
+		invalidated: counter("scaledjob_invalidations_received_total", "Messages about changed keys that the server tracks.", endpoint),
 		reconnects: counter("scaledjob_redis_reconnects_total",
-			"Lost subscriptions, lost connections for tracking, and failed attempts to begin either, by reason.", endpoint, "reason"),
+			"Connections for notifications and tracking that were lost, or could not be made, by reason.", endpoint, "reason"),
 	}
 }
 

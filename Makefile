@@ -132,8 +132,9 @@ verify: verify-generated lint ## Check that generated files are current, and for
 .PHONY: verify-generated
 verify-generated:
 	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; cp -r api config charts "$$before"; \
+	mkdir "$$before/docs"; cp docs/metrics.md "$$before/docs"; \
 	$(MAKE) --no-print-directory generate; \
-	for tree in api config charts; do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
+	for tree in api config charts docs/metrics.md; do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
 	[ -z "$${stale:-}" ] || { echo "generated files were not current; they are now"; exit 1; }
 
 ##@ Ship it

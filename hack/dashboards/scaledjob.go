@@ -94,9 +94,9 @@ func (p *page) scaledJobNow() {
 			queries: []query{{"clamp_min(time() - max(scaledjob_last_read_timestamp_seconds{" + ofScaledJob + "}), 0)", ""}},
 		},
 		panel{
-			kind: number, title: "Certificates expire", unit: seconds, steps: steps(red, from(7*day, yellow), from(30*day, green)), empty: "No certificates",
+			kind: number, title: "Certificates expire", unit: seconds, steps: steps(red, from(14*day, yellow), from(30*day, green)), empty: "No certificates",
 			description: "How soon the first certificate in the Secrets that the ScaledJob names for TLS expires.",
-			queries:     []query{{"max(scaledjob_certificate_expiry_timestamp_seconds{" + ofScaledJob + "}) - time()", ""}},
+			queries:     []query{{"min(scaledjob_certificate_expiry_timestamp_seconds{" + ofScaledJob + "}) - time()", ""}},
 		})
 }
 
@@ -121,11 +121,11 @@ func (p *page) scaledJobConditions() {
 func (p *page) scaledJobTrouble() {
 	p.row("Trouble", 8,
 		panel{
-			kind: graph, title: "Refused creates", unit: perMinute, description: "Creates of Jobs that the API server refused, by who refused them. No line means that none was refused.",
+			kind: graph, title: "Refused creates", unit: perMinute, description: "Reconciles per minute in which the API server refused to create a Job, by who refused it. No line means that none was refused.",
 			queries: []query{{inMinute("by", "scaledjob_creates_refused_total", ofScaledJob), "{{by}}"}},
 		},
 		panel{
-			kind: graph, title: "Reconciles", unit: perMinute, description: "Reconciles per minute, and those that had an error from Redis or from the API server.",
+			kind: graph, title: "Reconciles", unit: perMinute, description: "Reconciles per minute, and those that had an error from Redis or from the API server, or found a spec that can't be used.",
 			queries: []query{
 				{inMinute("", "scaledjob_reconcile_total", ofScaledJob), "reconciles"},
 				{inMinute("", "scaledjob_reconcile_errors_total", ofScaledJob), "with an error"},

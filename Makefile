@@ -88,7 +88,7 @@ bench-guard: parts ## Measure again, and fail if the operator is slower than in 
 	@go run ./test/bench/guard $(if $(MEASURE),-measure=$(MEASURE))
 
 .PHONY: soak
-soak: parts ## Inject random storms and faults for MINUTES=10. | SEED=n repeats the order of the faults, SUITES=no skips the long tests. | ALERTS=yes injects no faults, and fails if an alert fires.
+soak: parts ## Inject random storms and faults for MINUTES=10. | SEED=n repeats the order of the faults, SUITES=no skips the long tests. | ALERTS=yes injects no faults, and fails if an alert fires; only in MINUTES=90 could all.
 	@go run ./test/soak -minutes=$(or $(MINUTES),10) $(if $(SEED),-seed=$(SEED)) $(if $(filter no,$(SUITES)),-suites=false) $(if $(ALERTS),-alerts)
 
 .PHONY: generate

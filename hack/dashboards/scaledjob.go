@@ -21,6 +21,14 @@ func scaledJob() *page {
 		variable("namespace", "Namespace", "label_values(scaledjob_reconcile_total, namespace)"),
 		variable("scaledjob", "ScaledJob", `label_values(scaledjob_reconcile_total{namespace="$namespace"}, scaledjob)`))
 	p.scaledJobNow()
+	p.scaledJobWork()
+	p.scaledJobSpeed()
+	p.scaledJobConditions()
+	p.scaledJobTrouble()
+	return p
+}
+
+func (p *page) scaledJobWork() {
 	p.row("Queue and Jobs", 9,
 		panel{
 			kind: graph, title: "Outstanding messages, by key", unit: plain, stacked: true, description: "Messages when the queue was last read, for each key.",
@@ -38,6 +46,9 @@ func scaledJob() *page {
 				{"max(scaledjob_max_replicas{" + ofScaledJob + "})", "maximum"},
 			},
 		})
+}
+
+func (p *page) scaledJobSpeed() {
 	p.row("", 8,
 		panel{
 			kind: graph, title: "Jobs created and finished", unit: perMinute, description: "Jobs per minute. Failed Jobs have used up their retries.",
@@ -55,9 +66,6 @@ func scaledJob() *page {
 			kind: graph, title: "Oldest message, by key", unit: seconds, steps: oldMessage, description: ageOfKeys,
 			queries: []query{{age("queue", ofScaledJob), "{{queue}}"}},
 		})
-	p.scaledJobConditions()
-	p.scaledJobTrouble()
-	return p
 }
 
 func (p *page) scaledJobNow() {

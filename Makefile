@@ -88,7 +88,7 @@ bench-guard: parts ## Measure again, and fail if the operator is slower than in 
 	@go run ./test/bench/guard $(if $(MEASURE),-measure=$(MEASURE))
 
 .PHONY: soak
-soak: parts ## Inject random storms and faults for MINUTES=10. | SEED=n repeats the order of the faults, SUITES=no skips the long tests. | ALERTS=yes injects no faults, and fails if an alert fires.
+soak: parts ## Inject random storms and faults for MINUTES=10. | SEED=n repeats the order of the faults, SUITES=no skips the long tests. | ALERTS=yes injects no faults, and fails if an alert fires; only in MINUTES=90 could all.
 	@go run ./test/soak -minutes=$(or $(MINUTES),10) $(if $(SEED),-seed=$(SEED)) $(if $(filter no,$(SUITES)),-suites=false) $(if $(ALERTS),-alerts)
 
 .PHONY: generate
@@ -132,8 +132,9 @@ verify: verify-generated lint ## Check that generated files are current, and for
 .PHONY: verify-generated
 verify-generated:
 	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; cp -r api config charts "$$before"; \
+	mkdir "$$before/docs"; cp docs/metrics.md "$$before/docs"; \
 	$(MAKE) --no-print-directory generate; \
-	for tree in api config charts; do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
+	for tree in api config charts docs/metrics.md; do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
 	[ -z "$${stale:-}" ] || { echo "generated files were not current; they are now"; exit 1; }
 
 ##@ Ship it

@@ -84,8 +84,10 @@ const (
 const (
 	// ReasonSubscribed: the operator is subscribed, and has verified that Redis sends notifications.
 	ReasonSubscribed = "Subscribed"
-	// ReasonDisabled: spec.notifications is Disabled.
+	// ReasonDisabled: spec.notifications is Disabled, or a value that this version does not know.
 	ReasonDisabled = "Disabled"
+	// ReasonNotSubscribed: spec.notifications is Tracking.
+	ReasonNotSubscribed = "NotSubscribed"
 	// ReasonNotConfigured: notify-keyspace-events lacks flags. By default Redis sets none.
 	ReasonNotConfigured = "NotConfigured"
 	// ReasonNoEventsObserved: the queue grew repeatedly, but no notification arrived.

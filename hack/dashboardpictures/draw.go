@@ -4,20 +4,17 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"miracle.dev/scaledjob-operator/test/kit/dashboards"
 	"miracle.dev/scaledjob-operator/test/kit/prometheus"
+	"miracle.dev/scaledjob-operator/test/kit/svg"
 )
 
 const (
@@ -25,8 +22,6 @@ const (
 	steps = 180
 	// mostLines of a panel are drawn: those with the highest values.
 	mostLines = 6
-	// plotProgram draws. It is a module of its own.
-	plotProgram = "test/bench/plot"
 )
 
 // pictures are the most important panels of each dashboard, with the labels of their vertical axes.
@@ -60,64 +55,59 @@ func variables(dashboard string) map[string]string {
 	return values
 }
 
-// plot is what the program for plots reads.
-type plot struct {
-	File   string `json:"file,omitempty"`
-	Title  string `json:"title"`
-	X      axis   `json:"x"`
-	Y      axis   `json:"y"`
-	Lines  []line `json:"lines"`
-	Sum    string `json:"sum,omitempty"`
-	Panels []plot `json:"panels,omitempty"`
-}
-
-type axis struct {
-	Label string `json:"label"`
-	Zero  bool   `json:"zero"`
-}
-
-type line struct {
-	Name   string       `json:"name"`
-	Points [][2]float64 `json:"points"`
-}
-
 // draw draws a picture of each dashboard into a folder.
 func draw(ctx context.Context, scraping *prometheus.Prometheus, begun time.Time, folder string) error {
 	queries, err := dashboards.Read("config/grafana")
 	if err != nil {
 		return err
 	}
-	var all []plot
+	var all []svg.Plot
 	for name, panels := range pictures {
-		picture := plot{File: name + ".svg", Sum: "drawn from query results of a real run by make dashboard-pictures"}
+		picture := svg.Plot{File: name + ".svg", Sum: "drawn from query results of a real run by make dashboard-pictures"}
 		for _, panel := range panels {
-			drawn := plot{Title: panel[0], X: axis{"minutes", true}, Y: axis{panel[1], true}}
-			for _, query := range queries {
-				if query.Dashboard != name || query.Panel != panel[0] {
-					continue
-				}
+			of, err := queriesOf(queries, name, panel[0])
+			if err != nil {
+				return err
+			}
+			drawn := svg.Plot{Title: panel[0], X: svg.Axis{Label: "minutes", Zero: true}, Y: svg.Axis{Label: panel[1], Zero: true}}
+			for _, query := range of {
 				lines, err := answer(ctx, scraping, query, begun)
 				if err != nil {
 					return fmt.Errorf("%v: %w", query, err)
 				}
 				drawn.Lines = append(drawn.Lines, lines...)
 			}
-			picture.Panels = append(picture.Panels, drawn.highest())
+			drawn.Lines = highest(drawn.Lines)
+			picture.Panels = append(picture.Panels, drawn)
 		}
 		all = append(all, picture)
 	}
-	return drawPlots(ctx, folder, all)
+	return svg.Draw(ctx, folder, all)
+}
+
+// queriesOf returns the queries of a panel. It is an error if there are none.
+func queriesOf(all []dashboards.Query, dashboard, panel string) ([]dashboards.Query, error) {
+	var of []dashboards.Query
+	for _, query := range all {
+		if query.Dashboard == dashboard && query.Panel == panel {
+			of = append(of, query)
+		}
+	}
+	if len(of) == 0 {
+		return nil, fmt.Errorf("the dashboard %s has no panel %q with a query", dashboard, panel)
+	}
+	return of, nil
 }
 
 // answer is a line for each series.
-func answer(ctx context.Context, scraping *prometheus.Prometheus, query dashboards.Query, begun time.Time) ([]line, error) {
+func answer(ctx context.Context, scraping *prometheus.Prometheus, query dashboards.Query, begun time.Time) ([]svg.Line, error) {
 	series, err := scraping.QueryRange(ctx, query.Fill(variables(query.Dashboard)), begun, time.Now(), steps)
 	if err != nil {
 		return nil, err
 	}
-	var lines []line
+	var lines []svg.Line
 	for _, each := range series {
-		made := line{Name: query.Name(each.Labels)}
+		made := svg.Line{Name: query.Name(each.Labels)}
 		for _, point := range each.Points {
 			if !math.IsNaN(point[1]) {
 				made.Points = append(made.Points, [2]float64{point[0] / time.Minute.Seconds(), point[1]})
@@ -148,30 +138,11 @@ func withZeros(points [][2]float64, end float64) [][2]float64 {
 	return whole
 }
 
-// highest keeps the lines with the highest values.
-func (p plot) highest() plot {
-	top := func(l line) float64 {
+// highest returns the lines with the highest values.
+func highest(lines []svg.Line) []svg.Line {
+	top := func(l svg.Line) float64 {
 		return slices.MaxFunc(l.Points, func(a, b [2]float64) int { return cmp.Compare(a[1], b[1]) })[1]
 	}
-	slices.SortStableFunc(p.Lines, func(a, b line) int { return cmp.Compare(top(b), top(a)) })
-	p.Lines = p.Lines[:min(mostLines, len(p.Lines))]
-	return p
-}
-
-// drawPlots has the plots drawn into a folder.
-func drawPlots(ctx context.Context, folder string, plots []plot) error {
-	folder, err := filepath.Abs(folder)
-	if err != nil {
-		return err
-	}
-	input, err := json.Marshal(plots)
-	if err != nil {
-		return err
-	}
-	drawing := exec.CommandContext(ctx, "go", "run", ".", folder)
-	drawing.Dir, drawing.Stdin = plotProgram, bytes.NewReader(input)
-	if output, err := drawing.CombinedOutput(); err != nil {
-		return fmt.Errorf("drawing: %w\n%s", err, output)
-	}
-	return nil
+	slices.SortStableFunc(lines, func(a, b svg.Line) int { return cmp.Compare(top(b), top(a)) })
+	return lines[:min(mostLines, len(lines))]
 }

@@ -46,39 +46,49 @@ func main() {
 }
 
 func run(ctx context.Context, log io.Writer, folder string) (err error) {
-	var stops []func(context.Context) error
-	defer func() {
-		for _, stop := range slices.Backward(stops) {
-			err = errors.Join(err, stop(context.WithoutCancel(ctx)))
-		}
-	}()
 	program, err := prometheus.Build(ctx, log)
 	if err != nil {
 		return err
 	}
-	control, api, err := operator.StartCluster(ctx, cluster.Options{ControllerManager: true, FakeNode: true, Log: log})
+	p := &play{log: log}
+	defer func() { err = errors.Join(err, p.stop(context.WithoutCancel(ctx))) }()
+	leader, err := p.start(ctx)
 	if err != nil {
 		return err
 	}
-	stops = append(stops, func(context.Context) error { return control.Stop() })
-	server, err := redistest.Start(ctx, redistest.Options{Log: log})
-	if err != nil {
-		return err
-	}
-	stops = append(stops, func(context.Context) error { return server.Stop() })
-	leader, err := operator.Start(ctx, operator.Options{Cluster: control, Log: log})
-	if err != nil {
-		return err
-	}
-	stops = append(stops, leader.Stop)
 	scraping, err := program.Start(ctx, prometheus.Options{Targets: []string{leader.MetricsAddress()}, Interval: scrapeInterval})
 	if err != nil {
 		return err
 	}
-	stops = append(stops, scraping.Stop)
-	p := &play{log: log, control: control, api: api, redis: server}
+	p.stops = append(p.stops, scraping.Stop)
 	if err := p.perform(ctx); err != nil {
 		return err
 	}
 	return draw(ctx, scraping, p.begun, folder)
+}
+
+// start starts the control plane, Redis and the operator.
+func (p *play) start(ctx context.Context) (leader *operator.Operator, err error) {
+	if p.control, p.api, err = operator.StartCluster(ctx, cluster.Options{ControllerManager: true, FakeNode: true, Log: p.log}); err != nil {
+		return nil, err
+	}
+	p.stops = append(p.stops, func(context.Context) error { return p.control.Stop() })
+	if p.redis, err = redistest.Start(ctx, redistest.Options{Log: p.log}); err != nil {
+		return nil, err
+	}
+	p.stops = append(p.stops, func(context.Context) error { return p.redis.Stop() })
+	if leader, err = operator.Start(ctx, operator.Options{Cluster: p.control, Log: p.log}); err != nil {
+		return nil, err
+	}
+	p.stops = append(p.stops, leader.Stop)
+	return leader, nil
+}
+
+// stop stops all that was started, the last first.
+func (p *play) stop(ctx context.Context) error {
+	var errs []error
+	for _, stop := range slices.Backward(p.stops) {
+		errs = append(errs, stop(ctx))
+	}
+	return errors.Join(errs...)
 }

@@ -37,6 +37,7 @@ type play struct {
 	api     client.WithWatch
 	redis   *redistest.Server
 	begun   time.Time
+	stops   []func(context.Context) error
 }
 
 // perform takes six minutes.

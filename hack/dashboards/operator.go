@@ -65,6 +65,10 @@ func (p *page) operatorNow() {
 			queries: []query{{orZero("count(" + most("endpoint", "scaledjob_watcher_up", ofOperator) + " == 0 unless on (endpoint) " +
 				most("endpoint", "scaledjob_tracking_up", ofOperator) + " == 1)"), ""}},
 		})
+	p.replicas()
+}
+
+func (p *page) replicas() {
 	p.row("", 6, panel{
 		kind: list, title: "Replicas", unit: plain, description: "The version of each replica, whether it is the leader, and how long ago it started.",
 		queries: []query{

@@ -21,6 +21,14 @@ func scaledJob() *page {
 		variable("namespace", "Namespace", "label_values(scaledjob_reconcile_total, namespace)"),
 		variable("scaledjob", "ScaledJob", `label_values(scaledjob_reconcile_total{namespace="$namespace"}, scaledjob)`))
 	p.scaledJobNow()
+	p.scaledJobWork()
+	p.scaledJobSpeed()
+	p.scaledJobConditions()
+	p.scaledJobTrouble()
+	return p
+}
+
+func (p *page) scaledJobWork() {
 	p.row("Queue and Jobs", 9,
 		panel{
 			kind: graph, title: "Outstanding messages, by key", unit: plain, stacked: true, description: "Messages when the queue was last read, for each key.",
@@ -38,6 +46,9 @@ func scaledJob() *page {
 				{"max(scaledjob_max_replicas{" + ofScaledJob + "})", "maximum"},
 			},
 		})
+}
+
+func (p *page) scaledJobSpeed() {
 	p.row("", 8,
 		panel{
 			kind: graph, title: "Jobs created and finished", unit: perMinute, description: "Jobs per minute. Failed Jobs have used up their retries.",
@@ -55,9 +66,6 @@ func scaledJob() *page {
 			kind: graph, title: "Oldest message, by key", unit: seconds, steps: oldMessage, description: ageOfKeys,
 			queries: []query{{age("queue", ofScaledJob), "{{queue}}"}},
 		})
-	p.scaledJobConditions()
-	p.scaledJobTrouble()
-	return p
 }
 
 func (p *page) scaledJobNow() {
@@ -94,9 +102,9 @@ func (p *page) scaledJobNow() {
 			queries: []query{{"clamp_min(time() - max(scaledjob_last_read_timestamp_seconds{" + ofScaledJob + "}), 0)", ""}},
 		},
 		panel{
-			kind: number, title: "Certificates expire", unit: seconds, steps: steps(red, from(7*day, yellow), from(30*day, green)), empty: "No certificates",
+			kind: number, title: "Certificates expire", unit: seconds, steps: steps(red, from(14*day, yellow), from(30*day, green)), empty: "No certificates",
 			description: "How soon the first certificate in the Secrets that the ScaledJob names for TLS expires.",
-			queries:     []query{{"max(scaledjob_certificate_expiry_timestamp_seconds{" + ofScaledJob + "}) - time()", ""}},
+			queries:     []query{{"min(scaledjob_certificate_expiry_timestamp_seconds{" + ofScaledJob + "}) - time()", ""}},
 		})
 }
 
@@ -121,11 +129,11 @@ func (p *page) scaledJobConditions() {
 func (p *page) scaledJobTrouble() {
 	p.row("Trouble", 8,
 		panel{
-			kind: graph, title: "Refused creates", unit: perMinute, description: "Creates of Jobs that the API server refused, by who refused them. No line means that none was refused.",
+			kind: graph, title: "Refused creates", unit: perMinute, description: "Reconciles per minute in which the API server refused to create a Job, by who refused it. No line means that none was refused.",
 			queries: []query{{inMinute("by", "scaledjob_creates_refused_total", ofScaledJob), "{{by}}"}},
 		},
 		panel{
-			kind: graph, title: "Reconciles", unit: perMinute, description: "Reconciles per minute, and those that had an error from Redis or from the API server.",
+			kind: graph, title: "Reconciles", unit: perMinute, description: "Reconciles per minute, and those that had an error from Redis or from the API server, or found a spec that can't be used.",
 			queries: []query{
 				{inMinute("", "scaledjob_reconcile_total", ofScaledJob), "reconciles"},
 				{inMinute("", "scaledjob_reconcile_errors_total", ofScaledJob), "with an error"},

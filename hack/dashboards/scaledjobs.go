@@ -118,6 +118,10 @@ func (p *page) scaledJobsCompared() {
 			description: "The ScaledJobs whose oldest message has waited the longest. " + ageOfKeys,
 			queries:     []query{{"topk(10, " + age("namespace, scaledjob", inNamespaces) + ")", "{{namespace}}/{{scaledjob}}"}},
 		})
+	p.scaledJobsListed()
+}
+
+func (p *page) scaledJobsListed() {
 	p.row("All ScaledJobs", 12, panel{
 		kind: list, title: "ScaledJobs", unit: plain, description: "Click on a name to see the ScaledJob. Limited by is the reason of the condition ScalingLimited while it is True.",
 		queries: []query{

@@ -422,6 +422,7 @@ func TestReconcileReportsToTheMetrics(t *testing.T) {
 		"scaledjob_suspend":                      0,
 		"scaledjob_reconcile_total":              3,
 		"scaledjob_reconcile_errors_total":       1,
+		"scaledjob_jobs_finished_total":          0,
 		"scaledjob_jobs_created_total":           5,
 		"scaledjob_event_to_create_seconds":      5,
 		"scaledjob_creation_pausing":             0,

@@ -182,11 +182,9 @@ func (r *Reconciler) sample(
 		Pausing:   report.Pausing(status),
 		Suspend:   t.sj.Spec.Suspend,
 		Mode:      string(status.Mode),
-		Events:    status.Mode == scaledjobv1.ModeEvents,
 		LastEvent: seen.events.LastEvent,
 		Missed:    seen.missed,
-		Refused:   created.refusal != nil,
-		RefusedBy: cmp.Or(string(created.refused.By), "API server"),
+		RefusedBy: created.refusedBy(),
 
 		Conditions:         conditionsOf(status),
 		CertificatesExpire: r.Servers.CertificatesExpire(t.spec.Source.Endpoint),
@@ -197,6 +195,14 @@ func (r *Reconciler) sample(
 		result.Read, result.Desired = true, &plan.desired
 	}
 	return result
+}
+
+// refusedBy returns who refused to create a Job; empty if none was refused.
+func (c created) refusedBy() string {
+	if c.refusal == nil {
+		return ""
+	}
+	return cmp.Or(string(c.refused.By), "API server")
 }
 
 // conditionsOf returns the conditions of the status.

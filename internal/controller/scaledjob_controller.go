@@ -127,7 +127,7 @@ type Reconciler struct {
 	memories memories
 	// limiter bounds the creates and deletes of Jobs of each namespace that are under way.
 	limiter jobcontrol.Limiter
-	// patient has the namespaces in which a dry run may take long.
+	// patient has the namespaces in which a dry run that may take long is under way.
 	patient sync.Map
 	// denied limits how often it is logged that statuses may not be written.
 	denied rate.Sometimes

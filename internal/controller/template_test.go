@@ -4,6 +4,8 @@
 package controller
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,4 +101,41 @@ func TestEditedTemplateIsCheckedInItsTurn(t *testing.T) {
 		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).
 			To(Equal(scaledjobv1.ReasonAccepted))
 	})
+}
+
+// A dry run that ends without an answer leaves what an earlier one of the same generation has shown.
+func TestATemplateThatIsNotAnswered(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		// first is the answer to the first dry run, which is sent unless alone. edited is a new generation after that.
+		alone, edited bool
+		first         error
+		want          string
+	}{
+		"nothing is known":      {alone: true, want: scaledjobv1.ReasonNotChecked},
+		"it was rejected":       {first: invalid(field.Required(field.NewPath("spec"), "")), want: scaledjobv1.ReasonRejected},
+		"it was accepted":       {want: scaledjobv1.ReasonAccepted},
+		"another was rejected":  {first: invalid(field.Required(field.NewPath("spec"), "")), edited: true, want: scaledjobv1.ReasonNotChecked},
+		"another one was right": {edited: true, want: scaledjobv1.ReasonNotChecked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, scaledJob())
+				w.onDryRun = func() error { return c.first }
+				if !c.alone {
+					w.reconcile(t.Context())
+					time.Sleep(30 * time.Second)
+				}
+				if c.edited {
+					w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 5 })
+				}
+				w.onDryRun = func() error { return fmt.Errorf("dry run: %w", context.DeadlineExceeded) }
+				w.reconcile(t.Context())
+				time.Sleep(lateStatus)
+				w.reconcile(t.Context())
+				w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).To(Equal(c.want))
+			})
+		})
+	}
 }

@@ -45,7 +45,7 @@ var (
 	modes = gaugeOf("scaledjob_mode",
 		"How the operator learns of new messages: 1 for the current mode, 0 for the others.")
 	conditions = gaugeOf("scaledjob_condition", "One series for each condition in the status, always 1.")
-	refusals   = counterOf("scaledjob_creates_refused_total", "Creates of Jobs that the API server refused, by who refused them: quota, admission webhook, admission policy, permissions, "+
+	refusals   = counterOf("scaledjob_creates_refused_total", "Reconciles in which the API server refused to create a Job, by who refused it: quota, admission webhook, admission policy, permissions, "+
 		"change (a policy changed the Job so that the operator can't count it), or API server.")
 	finished  = counterOf("scaledjob_jobs_finished_total", "Jobs that have finished, by outcome: succeeded or failed.")
 	histogram = &family{
@@ -72,7 +72,7 @@ var (
 		counted("scaledjob_creation_pausing", "1 while the creation of Jobs pauses. 0 while only the Jobs for orphaned messages are limited.",
 			func(s *series) float64 { return indicator(s.pausing) }),
 		counted("scaledjob_notifications_active", "1 in mode Events, 0 in the modes Tracking and Polling.",
-			func(s *series) float64 { return indicator(s.events) }),
+			func(s *series) float64 { return indicator(s.mode == modeEvents) }),
 		{gaugeOf("scaledjob_desired_jobs", "Jobs that should be active; while suspended, Jobs that would be active."), desired},
 		at("scaledjob_last_read_timestamp_seconds", "When the depth was last read.",
 			func(s *series) time.Time { return s.lastRead }),
@@ -80,7 +80,7 @@ var (
 			func(s *series) time.Time { return s.lastEvent }),
 		total("scaledjob_reconcile_total", "Reconciles.",
 			func(s *series) uint64 { return s.reconciles }),
-		total("scaledjob_reconcile_errors_total", "Reconciles with an error from Redis or from the API server.",
+		total("scaledjob_reconcile_errors_total", "Reconciles with an error from Redis or from the API server, or of a spec that can't be used.",
 			func(s *series) uint64 { return s.failures }),
 		total("scaledjob_notifications_missed_total", "How often the queue grew and no notification arrived, or, while its keys are tracked, the server did not report it.",
 			func(s *series) uint64 { return s.missed }),
@@ -208,8 +208,11 @@ func (s *series) collect(to *gathering, key types.NamespacedName) error {
 	return err
 }
 
+// modeEvents is the mode in which Redis sends notifications.
+const modeEvents = "Events"
+
 // allModes are the values of the label mode.
-var allModes = []string{"Events", "Tracking", "Polling"}
+var allModes = []string{modeEvents, "Tracking", "Polling"}
 
 // collectStates adds the metrics with labels of their own: the mode, the conditions, the refused creates and the outcomes.
 func (s *series) collectStates(to *gathering, labels []*dto.LabelPair) {
@@ -224,11 +227,9 @@ func (s *series) collectStates(to *gathering, labels []*dto.LabelPair) {
 	for by, count := range s.refused {
 		to.add(refusals, float64(count), labels, "by", by)
 	}
-	for outcome, count := range map[string]uint64{outcomeSucceeded: s.succeeded, outcomeFailed: s.failed} {
-		if count > 0 {
-			to.add(finished, float64(count), labels, "outcome", outcome)
-		}
-	}
+	// An increase from a series that did not exist is none.
+	to.add(finished, float64(s.succeeded), labels, "outcome", outcomeSucceeded)
+	to.add(finished, float64(s.failed), labels, "outcome", outcomeFailed)
 }
 
 // metric is a histogram with classic buckets, and native ones for servers that take them.

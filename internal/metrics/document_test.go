@@ -4,9 +4,11 @@
 package metrics
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -103,11 +105,14 @@ func TestSeriesOfAScaledJobAreBounded(t *testing.T) {
 	g := NewWithT(t)
 	metrics, registry := newMetrics()
 	sample := full("q")
-	for i := range 7 {
-		sample.Conditions = append(sample.Conditions[:i], Condition{fmt.Sprint("Condition", i), "True", "Reason"})
+	sample.Conditions = nil
+	conditions := constants(g, "../../api/v1/condition_types.go", `(?m)^\tCondition\w+ += "(\w+)"$`)
+	for _, kind := range conditions {
+		sample.Conditions = append(sample.Conditions, Condition{kind, "True", "Reason"})
 	}
-	for _, by := range []string{"", "quota", "change", "permissions", "admission policy", "admission webhook"} {
-		sample.RefusedBy = by
+	refusing := constants(g, "../admission/admission.go", `(?m)^\tBy\w+ +By = "(.*)"$`)
+	for _, by := range refusing {
+		sample.RefusedBy = cmp.Or(by, "API server")
 		metrics.Observe(emails, sample)
 	}
 	metrics.Created(emails, "q", time.Second)
@@ -129,5 +134,19 @@ func TestSeriesOfAScaledJobAreBounded(t *testing.T) {
 	}
 	content, err := os.ReadFile(document)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(string(content)).To(ContainSubstring(fmt.Sprintf("at most %d series, and three for each of its keys", count-3)))
+	g.Expect(string(content)).To(And(
+		ContainSubstring("at most %d series, and three for each of its keys", count-3),
+		ContainSubstring("at most %d conditions, %d for refused creates", len(conditions), len(refusing)),
+	))
+}
+
+// constants returns the values of the constants in a file that the pattern finds.
+func constants(g Gomega, path, pattern string) (values []string) {
+	content, err := os.ReadFile(path)
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, found := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(content), -1) {
+		values = append(values, found[1])
+	}
+	g.Expect(values).NotTo(BeEmpty())
+	return values
 }

@@ -50,9 +50,9 @@ func scrape(g Gomega, registry prometheus.Gatherer) map[string]float64 {
 func full(queue string) Sample {
 	return Sample{
 		Queue: queue, Queues: []QueueSample{{Key: queue, Depth: 1 << 40, NonEmptySince: time.UnixMilli(1_000_000), Oldest: time.UnixMilli(1_250_000)}}, Read: true,
-		Desired: new(int32(20)), Active: 4, Pending: 3, Suspended: 2, Max: 100, Suspend: true, Mode: "Tracking",
-		Conditions: []Condition{{"Ready", "True", "Reconciled"}}, CertificatesExpire: time.UnixMilli(2_000_000), Refused: true, RefusedBy: "quota",
-		Pausing: true, Events: true, LastEvent: time.UnixMilli(1_500_500), Missed: true, Failed: true,
+		Desired: new(int32(20)), Active: 4, Pending: 3, Suspended: 2, Max: 100, Suspend: true, Mode: "Events",
+		Conditions: []Condition{{"Ready", "True", "Reconciled"}}, CertificatesExpire: time.UnixMilli(2_000_000), RefusedBy: "quota",
+		Pausing: true, LastEvent: time.UnixMilli(1_500_500), Missed: true, Failed: true,
 	}
 }
 
@@ -68,6 +68,7 @@ func TestAPassSetsTheSeriesOfItsScaledJob(t *testing.T) {
 		"max_replicas mail q emails": 0, "suspend mail q emails": 0, "notifications_active mail q emails": 0,
 		"reconcile_total mail q emails": 1, "reconcile_errors_total mail q emails": 0,
 		"notifications_missed_total mail q emails": 0, "jobs_created_total mail q emails": 0,
+		"jobs_finished_total mail succeeded q emails": 0, "jobs_finished_total mail failed q emails": 0,
 	}), "an unknown depth must not appear as 0")
 
 	metrics.Observe(emails, full("q"))
@@ -83,7 +84,7 @@ func TestAPassSetsTheSeriesOfItsScaledJob(t *testing.T) {
 		"queue_depth mail q emails": 1 << 40, "desired_jobs mail q emails": 20,
 		"queue_nonempty_since_timestamp_seconds mail q emails": 1000, "queue_oldest_message_timestamp_seconds mail q emails": 1250,
 		"max_replicas mail q emails": 100, "suspend mail q emails": 1,
-		"mode Events mail q emails": 0, "mode Tracking mail q emails": 1, "mode Polling mail q emails": 0,
+		"mode Events mail q emails": 1, "mode Tracking mail q emails": 0, "mode Polling mail q emails": 0,
 		"condition mail q Reconciled emails True Ready": 1, "creates_refused_total quota mail q emails": 1,
 		"certificate_expiry_timestamp_seconds mail q emails": 2000,
 		"active_jobs mail q emails":                          4, "pending_jobs mail q emails": 3, "suspended_jobs mail q emails": 2,
@@ -96,8 +97,8 @@ func TestAPassSetsTheSeriesOfItsScaledJob(t *testing.T) {
 	}))
 
 	metrics.Observe(emails, Sample{Queue: "q", Active: 4})
-	g.Expect(scrape(g, registry)).To(HaveKeyWithValue("queue_depth mail q emails", float64(1<<40)),
-		"the last known depth is kept")
+	g.Expect(scrape(g, registry)).NotTo(HaveKey("queue_depth mail q emails"), "it is not known any more")
+	g.Expect(scrape(g, registry)).To(HaveKeyWithValue("desired_jobs mail q emails", 20.0), "the last known number is kept")
 }
 
 // A reconcile that could not count the Jobs reports nothing about them.
@@ -109,6 +110,7 @@ func TestAPassThatSawNothing(t *testing.T) {
 	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
 		"reconcile_total mail q emails": 1, "reconcile_errors_total mail q emails": 1,
 		"notifications_missed_total mail q emails": 0, "jobs_created_total mail q emails": 0,
+		"jobs_finished_total mail succeeded q emails": 0, "jobs_finished_total mail failed q emails": 0,
 	}))
 }
 
@@ -121,6 +123,7 @@ func TestAMalformedSpec(t *testing.T) {
 	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
 		"reconcile_total mail q emails": 1, "reconcile_errors_total mail q emails": 1, "suspend mail q emails": 1,
 		"notifications_missed_total mail q emails": 0, "jobs_created_total mail q emails": 0,
+		"jobs_finished_total mail succeeded q emails": 0, "jobs_finished_total mail failed q emails": 0,
 		"condition mail q InvalidSpec emails False Ready": 1,
 	}))
 }

@@ -22,7 +22,7 @@ type series struct {
 	observed                   bool
 	active, pending, suspended int32
 	maximum                    int32
-	pausing, events, suspend   bool
+	pausing, suspend           bool
 	// mode is empty while it is unknown. conditions is replaced and never changed.
 	mode       string
 	conditions []Condition
@@ -31,12 +31,10 @@ type series struct {
 	lastRead, lastEvent time.Time
 	expiry              time.Time
 	// These count from 0.
-	reconciles, failures, missed, created uint64
-	// These appear with their first increase.
-	succeeded, failed uint64
-	reactions         *reactions
-	// refused is replaced and never changed.
-	refused map[string]uint64
+	reconciles, failures, missed, created, succeeded, failed uint64
+	// These appear with the first one. refused is replaced and never changed.
+	reactions *reactions
+	refused   map[string]uint64
 }
 
 // queueSeries has the values of a key, and its label.
@@ -87,7 +85,7 @@ type QueueSample struct {
 type Sample struct {
 	// Queue is the key of the queue; empty if there are several.
 	Queue string
-	// Queues are the queues at the last read; if nil, the series keep their values. Read is true if they were read now.
+	// Queues are the queues whose depth is known, as they were last read. Read is true if they were read now.
 	Queues []QueueSample
 	Read   bool
 	// Desired is the number of Jobs that should be active; if nil, the series keeps its value.
@@ -103,14 +101,11 @@ type Sample struct {
 	Conditions []Condition
 	// CertificatesExpire is when the first certificate in the Secrets of the ScaledJob expires; zero if there is none.
 	CertificatesExpire time.Time
-	// Refused is true if the API server refused a create, and RefusedBy says who did.
-	Refused   bool
+	// RefusedBy is who refused to create a Job; empty if none was refused.
 	RefusedBy string
 	// Pausing is true while creation is paused, or will be again if there is no progress.
 	Pausing bool
-	// Events is true if Redis sends notifications when the queue grows. LastEvent is when the last one arrived; zero if
-	// none has.
-	Events    bool
+	// LastEvent is when the last notification of growth arrived; zero if none has.
 	LastEvent time.Time
 	// Missed is true if the queue grew without a notification.
 	Missed bool
@@ -144,14 +139,12 @@ func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 	defer m.mu.Unlock()
 	s := m.seriesOf(key, sample.Queue)
 	s.observed, s.active, s.pending, s.suspended = true, sample.Active, sample.Pending, sample.Suspended
-	s.pausing, s.events, s.suspend = sample.Pausing, sample.Events, sample.Suspend
+	s.pausing, s.suspend = sample.Pausing, sample.Suspend
 	s.maximum, s.mode, s.expiry = sample.Max, sample.Mode, sample.CertificatesExpire
 	s.setConditions(sample.Conditions)
-	if sample.Refused {
+	s.setQueues(sample.Queues, m.label)
+	if sample.RefusedBy != "" {
 		s.refuse(sample.RefusedBy)
-	}
-	if sample.Queues != nil {
-		s.setQueues(sample.Queues, m.label)
 	}
 	if sample.Read {
 		s.lastRead = time.Now()

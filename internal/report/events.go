@@ -154,19 +154,19 @@ func aboutQueue(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	return nil
 }
 
-// aboutNotifications reports that Redis sends no notifications, unless spec.notifications is Disabled, and that it
+// aboutNotifications reports that Redis sends no notifications, unless spec.notifications asks for none, and that it
 // sends them again. That a server never sent any needs no warning: the keys are tracked instead.
 func aboutNotifications(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	kind := scaledjobv1.ConditionNotificationsActive
 	was, is := apimeta.FindStatusCondition(before.Conditions, kind), apimeta.FindStatusCondition(after.Conditions, kind)
-	if is == nil || is.Reason == scaledjobv1.ReasonDisabled {
+	if is == nil || unwanted(is) {
 		return nil
 	}
 	wasActive := apimeta.IsStatusConditionTrue(before.Conditions, kind)
 	wasInactive := apimeta.IsStatusConditionFalse(before.Conditions, kind)
 	switch {
 	case is.Status == metav1.ConditionTrue:
-		if was != nil && !wasActive && was.Reason != scaledjobv1.ReasonDisabled {
+		if was != nil && !wasActive && !unwanted(was) {
 			return new(normal(eventNotificationsRestored, "Subscribe", is.Message))
 		}
 	case wasActive:
@@ -175,6 +175,11 @@ func aboutNotifications(before, after *scaledjobv1.ScaledJobStatus) *Event {
 		return new(normal(eventNotificationsUnavailable, "Subscribe", withoutOtherSource(is.Message)))
 	}
 	return nil
+}
+
+// unwanted reports whether spec.notifications asks for no notifications, according to the condition.
+func unwanted(is *metav1.Condition) bool {
+	return is.Reason == scaledjobv1.ReasonDisabled || is.Reason == scaledjobv1.ReasonNotSubscribed
 }
 
 // changedCondition returns the condition of this type if its status or reason has changed, and nil otherwise.

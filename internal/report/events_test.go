@@ -65,7 +65,7 @@ func TestEventsAboutNotifications(t *testing.T) {
 	active := with(metav1.ConditionTrue, "Subscribed")
 	unverified := with(metav1.ConditionUnknown, "Unverified")
 	unconfigured, unreachable := with(metav1.ConditionFalse, "NotConfigured"), with(metav1.ConditionFalse, "Unreachable")
-	disabled := with(metav1.ConditionFalse, "Disabled")
+	disabled, onlyTracked := with(metav1.ConditionFalse, "Disabled"), with(metav1.ConditionFalse, "NotSubscribed")
 	unavailable, restored := []string{eventNotificationsUnavailable}, []string{eventNotificationsRestored}
 	for name, c := range map[string]struct {
 		before, after *scaledjobv1.ScaledJobStatus
@@ -84,6 +84,8 @@ func TestEventsAboutNotifications(t *testing.T) {
 		"disabled":                  {active, disabled, nil},
 		"enabled":                   {disabled, active, nil},
 		"enabled in vain":           {disabled, unconfigured, nil},
+		"no longer wanted":          {active, onlyTracked, nil},
+		"wanted":                    {onlyTracked, active, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -87,7 +87,7 @@ func notificationsActive(spec *scaledjobv1.ScaledJobSpec, known verify.Verdict, 
 	case scaledjobv1.NotificationsEnabled, "":
 	case scaledjobv1.NotificationsTracking:
 		return &Condition{
-			metav1.ConditionFalse, scaledjobv1.ReasonDisabled,
+			metav1.ConditionFalse, scaledjobv1.ReasonNotSubscribed,
 			"The operator does not subscribe to keyspace notifications, because spec.notifications is Tracking. " + onlyTracking[tracking],
 		}
 	default:

@@ -50,18 +50,19 @@ func TestNotificationsActive(t *testing.T) {
 	for _, c := range []struct {
 		spec     scaledjobv1.NotificationMode
 		tracking verify.Tracking
+		reason   string
 		mode     scaledjobv1.ScalingMode
 	}{
-		{scaledjobv1.NotificationsDisabled, verify.NotTracked, scaledjobv1.ModePolling},
-		{"OfANewerVersion", verify.NotTracked, scaledjobv1.ModePolling},
-		{scaledjobv1.NotificationsTracking, verify.NotTracked, scaledjobv1.ModePolling},
-		{scaledjobv1.NotificationsTracking, verify.TrackedUnproven, scaledjobv1.ModePolling},
-		{scaledjobv1.NotificationsTracking, verify.Tracked, scaledjobv1.ModeTracking},
+		{scaledjobv1.NotificationsDisabled, verify.NotTracked, "Disabled", scaledjobv1.ModePolling},
+		{"OfANewerVersion", verify.NotTracked, "Disabled", scaledjobv1.ModePolling},
+		{scaledjobv1.NotificationsTracking, verify.NotTracked, "NotSubscribed", scaledjobv1.ModePolling},
+		{scaledjobv1.NotificationsTracking, verify.TrackedUnproven, "NotSubscribed", scaledjobv1.ModePolling},
+		{scaledjobv1.NotificationsTracking, verify.Tracked, "NotSubscribed", scaledjobv1.ModeTracking},
 	} {
 		other.Spec.Notifications = c.spec
 		is := notificationsActive(&other.Spec, verify.Verdict{}, c.tracking)
 		g.Expect(found{is.Status, is.Reason, modeOf(*is, c.tracking)}).
-			To(Equal(found{metav1.ConditionFalse, "Disabled", c.mode}), "%s", c.spec)
+			To(Equal(found{metav1.ConditionFalse, c.reason, c.mode}), "%s", c.spec)
 	}
 }
 

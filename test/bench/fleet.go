@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -143,15 +142,13 @@ func (f *fleet) deleteJobs(ctx context.Context) error {
 
 // start starts the operator, with the memory limit of the Deployment.
 func (f *fleet) start(ctx context.Context) (err error) {
-	const variable = "GOMEMLIMIT"
-	if err := os.Setenv(variable, memoryLimit); err != nil {
-		return err
-	}
 	f.running, err = operator.Start(ctx, operator.Options{
 		Cluster: f.setting.control,
 		Args:    append([]string{"--watch-namespaces=" + fleetNamespace, "--max-redis-servers-per-namespace=0"}, f.args...),
+
+		MemoryLimit: memoryLimit,
 	})
-	return errors.Join(err, os.Unsetenv(variable))
+	return err
 }
 
 // end stops the operator, if it runs.

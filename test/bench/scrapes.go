@@ -136,18 +136,9 @@ func (f *fleet) scrape(ctx context.Context, program prometheus.Program, way scra
 		return nil, err
 	}
 	cores, err := f.coresDuring(ctx)
-	figures := map[string]float64{"avg_over_time(scrape_duration_seconds[1m])": 0, "scrape_samples_scraped": 0, "min_over_time(up[1m])": 0}
-	for query := range figures {
-		var samples []prometheus.Sample
-		if err == nil {
-			samples, err = scraping.Query(ctx, query)
-		}
-		if len(samples) == 1 {
-			figures[query] = samples[0].Value
-		}
-	}
-	if err == nil && figures["min_over_time(up[1m])"] != 1 {
-		err = errors.New("a scrape has failed")
+	var duration, samples float64
+	if err == nil {
+		duration, samples, err = scrapesOf(ctx, scraping)
 	}
 	resident, err2 := residentBytes(f.running.PID())
 	if err = errors.Join(err, err2, scraping.Stop(ctx)); err != nil {
@@ -158,11 +149,32 @@ func (f *fleet) scrape(ctx context.Context, program prometheus.Program, way scra
 		alone(name+": CPU", "cores", cores),
 		alone(name+": memory", "MB", resident/bytesPerMB),
 		rest.aimed(name+": CPU of the scrapes", "cores", mostScrapeCores, cores-rest.cores),
-		alone(name+": duration of a scrape", "s", figures["avg_over_time(scrape_duration_seconds[1m])"]),
-		alone(name+": samples", "", figures["scrape_samples_scraped"]),
+		alone(name+": duration of a scrape", "s", duration),
+		alone(name+": samples", "", samples),
 		alone(name+": size, compressed", "MB", sent/bytesPerMB),
 		alone(name+": size", "MB", text/bytesPerMB),
 	}, err
+}
+
+// scrapesOf returns how many seconds the scrapes of the last minute took, and how many samples they had.
+func scrapesOf(ctx context.Context, scraping *prometheus.Prometheus) (duration, samples float64, err error) {
+	up := 0.0
+	for query, value := range map[string]*float64{
+		"avg_over_time(scrape_duration_seconds[1m])": &duration, "scrape_samples_scraped": &samples, "min_over_time(up[1m])": &up,
+	} {
+		found, err := scraping.Query(ctx, query)
+		if err != nil {
+			return 0, 0, err
+		}
+		if len(found) != 1 {
+			return 0, 0, fmt.Errorf("the query %s has %d answers instead of one", query, len(found))
+		}
+		*value = found[0].Value
+	}
+	if up != 1 {
+		return 0, 0, errors.New("a scrape has failed")
+	}
+	return duration, samples, nil
 }
 
 // coresDuring returns how much CPU the operator uses while it is scraped.

@@ -16,7 +16,7 @@ import (
 func TestWhatTakesLongIsMeasuredOnDemand(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	g.Expect(list(true)).To(Equal("scale,servers,jobs,strategies,keda"))
+	g.Expect(list(true)).To(Equal("scale,servers,jobs,scrapes,strategies,keda"))
 	g.Expect(list(false)).To(And(HavePrefix("latency,bursts,"), Not(ContainSubstring("strategies")), Not(ContainSubstring("scale"))))
 	g.Expect(choose("strategies")).To(HaveLen(1))
 }

@@ -32,16 +32,19 @@ const (
 
 // newHealthySetting is a control plane whose Pods run, and an operator as it is shipped.
 func newHealthySetting(ctx context.Context, log io.Writer) (*faults.Setting, error) {
-	if err := os.Setenv("GOMEMLIMIT", memoryLimit); err != nil {
-		return nil, err
-	}
 	control, api, err := operator.StartCluster(ctx, cluster.Options{ControllerManager: true, FakeNode: true, Log: log})
 	if err != nil {
 		return nil, err
 	}
-	running, err := operator.Start(ctx, operator.Options{Cluster: control, Log: log})
+	running, err := operator.Start(ctx, operator.Options{
+		Cluster: control, Log: log, Args: []string{"--leader-elect", "--leader-election-namespace=" + operator.Namespace},
+		MemoryLimit: memoryLimit,
+	})
 	if err != nil {
 		return nil, errors.Join(err, control.Stop())
+	}
+	if err := running.AwaitLead(ctx); err != nil {
+		return nil, errors.Join(err, running.Stop(ctx), control.Stop())
 	}
 	return &faults.Setting{Control: control, API: api, Operator: running}, nil
 }
@@ -75,8 +78,8 @@ func (s *soak) checkAlerts(ctx context.Context) error {
 	return nil
 }
 
-// reportAlerts has a line about each alert.
-func (s *soak) reportAlerts(ctx context.Context) error {
+// reportAlerts has a line about each alert, after a storm that lasted for so long.
+func (s *soak) reportAlerts(ctx context.Context, lasting time.Duration) error {
 	if err := s.checkAlerts(ctx); err != nil {
 		return err
 	}
@@ -88,14 +91,14 @@ func (s *soak) reportAlerts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text, err := quiet(rules, pending)
+	text, err := quiet(rules, pending, lasting)
 	s.report("%s", text)
 	return err
 }
 
-// quiet says of each alert how often it was evaluated, and how many samples of it were pending. An alert that was never
-// evaluated, or could not be, is an error.
-func quiet(rules []prometheus.Rule, pending []prometheus.Sample) (string, error) {
+// quiet says of each alert how often it was evaluated, and how many samples of it were pending, in a storm that lasted for
+// so long. An alert that was never evaluated, or could not be, is an error.
+func quiet(rules []prometheus.Rule, pending []prometheus.Sample, lasting time.Duration) (string, error) {
 	if len(rules) == 0 {
 		return "", errors.New("there are no alerts")
 	}
@@ -110,7 +113,16 @@ func quiet(rules []prometheus.Rule, pending []prometheus.Sample) (string, error)
 		if rule.Health != "ok" || rule.Evaluations == 0 {
 			errs = append(errs, fmt.Errorf("alert %s could not be evaluated: %s", rule.Name, rule.LastError))
 		}
-		fmt.Fprintf(&text, "\n%10s%-32s evaluated %d times, %.0f samples pending, none firing", "", rule.Name, rule.Evaluations, samples[rule.Name])
+		fmt.Fprintf(&text, "\n%10s%-32s evaluated %d times, %.0f samples pending, %s", "", rule.Name, rule.Evaluations, samples[rule.Name], verdict(rule, lasting))
 	}
 	return text.String(), errors.Join(errs...)
+}
+
+// verdict says what it means that an alert has not fired.
+func verdict(rule prometheus.Rule, lasting time.Duration) string {
+	wait := time.Duration(rule.For * float64(time.Second))
+	if wait >= lasting {
+		return fmt.Sprintf("could not fire in this time: it waits for %s", wait)
+	}
+	return "none firing"
 }

@@ -5,6 +5,7 @@ package main
 
 import (
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -14,16 +15,20 @@ import (
 func TestAlertsThatWereNotEvaluatedAreNotQuiet(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	well := prometheus.Rule{Name: "Well", Health: "ok", Evaluations: 12}
-	text, err := quiet([]prometheus.Rule{well}, []prometheus.Sample{{Labels: map[string]string{"alertname": "Well"}, Value: 3}})
+	well := prometheus.Rule{Name: "Well", Health: "ok", Evaluations: 12, For: 600}
+	pending := []prometheus.Sample{{Labels: map[string]string{"alertname": "Well"}, Value: 3}}
+	text, err := quiet([]prometheus.Rule{well}, pending, time.Hour)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(text).To(MatchRegexp(`Well +evaluated 12 times, 3 samples pending, none firing`))
+	text, err = quiet([]prometheus.Rule{well}, pending, 5*time.Minute)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(text).To(HaveSuffix("could not fire in this time: it waits for 10m0s"))
 	for _, bad := range [][]prometheus.Rule{
 		nil,
 		{well, {Name: "Never", Health: "ok"}},
 		{well, {Name: "Never", Health: "err", LastError: "many-to-many", Evaluations: 12}},
 	} {
-		_, err := quiet(bad, nil)
+		_, err := quiet(bad, nil, time.Hour)
 		g.Expect(err).To(HaveOccurred())
 	}
 }

@@ -149,6 +149,18 @@ func (s *soak) close(ctx context.Context) error {
 	return errors.Join(append(errs, s.setting.Stop(ctx))...)
 }
 
+// runWell storms for as long without a break, which would end what an alert waits for, and sees that no alert fires.
+func (s *soak) runWell(ctx context.Context, lasting time.Duration) error {
+	if err := s.storm(ctx, lasting, nil); err != nil {
+		return err
+	}
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
+	s.report("%d ScaledJobs that came and went: no Job too many, and no wake-up lost", s.guests.Load())
+	return s.reportAlerts(ctx, lasting)
+}
+
 // run storms for as long. In the first part of it, operators end and others take
 // their place. Then one stays, which is compared at rest: after it has got warm and
 // at the end.
@@ -175,10 +187,7 @@ func (s *soak) run(ctx context.Context, lasting time.Duration) error {
 	}
 	s.report("%d faults, %d ScaledJobs that came and went: no Job too many, no wake-up lost, and the operator has not grown",
 		s.faults.Load(), s.guests.Load())
-	if s.alerts == nil {
-		return nil
-	}
-	return s.reportAlerts(ctx)
+	return nil
 }
 
 // stormAndRest has messages and faults come for as long, and sees that what is due

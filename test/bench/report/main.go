@@ -18,20 +18,16 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
+	"context"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
 	"miracle.dev/scaledjob-operator/test/bench/results"
+	"miracle.dev/scaledjob-operator/test/kit/svg"
 )
-
-// plotProgram is a module of its own, because no other part needs a library for plots.
-const plotProgram = "test/bench/plot"
 
 func main() {
 	page := flag.String("page", "docs/performance.md", "The page to draw in.")
@@ -40,14 +36,14 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := report(*page, flag.Args()); err != nil {
+	if err := report(context.Background(), *page, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
 // report draws in the page, and the plots in the folder of the same name beside it.
-func report(page string, files []string) error {
+func report(ctx context.Context, page string, files []string) error {
 	runs, err := results.Read(files...)
 	if err != nil {
 		return err
@@ -61,32 +57,11 @@ func report(page string, files []string) error {
 	if err != nil {
 		return err
 	}
-	if err := drawPlots(folder, drawn.plots); err != nil {
+	if err := svg.Draw(ctx, folder, drawn.plots); err != nil {
 		return err
 	}
 	for _, name := range drawn.unmeasured {
 		fmt.Fprintf(os.Stderr, "%s was not measured, and stays as it is\n", name)
 	}
 	return os.WriteFile(page, []byte(drawn.page), 0o644)
-}
-
-// drawPlots has the plots drawn into a folder.
-func drawPlots(folder string, plots []plot) error {
-	if len(plots) == 0 {
-		return nil
-	}
-	folder, err := filepath.Abs(folder)
-	if err != nil {
-		return err
-	}
-	input, err := json.Marshal(plots)
-	if err != nil {
-		return err
-	}
-	drawing := exec.Command("go", "run", ".", folder)
-	drawing.Dir, drawing.Stdin = plotProgram, bytes.NewReader(input)
-	if output, err := drawing.CombinedOutput(); err != nil {
-		return fmt.Errorf("drawing plots: %w\n%s", err, output)
-	}
-	return nil
 }

@@ -11,12 +11,13 @@ import (
 	"strings"
 
 	"miracle.dev/scaledjob-operator/test/bench/results"
+	"miracle.dev/scaledjob-operator/test/kit/svg"
 )
 
 // drawing is what comes of a page.
 type drawing struct {
 	page  string
-	plots []plot
+	plots []svg.Plot
 	// unmeasured are the tables and plots that stayed as they were.
 	unmeasured []string
 }
@@ -93,7 +94,7 @@ func (d *drawing) plot(name, folder string, runs []*results.Run) (string, error)
 		return "", err
 	}
 	made.File = name + ".svg"
-	made.Sum = made.sum()
+	made.Sum = sumOf(made)
 	d.plots = append(d.plots, made)
 	return fmt.Sprintf("![%s](%s/%s)\n", made.Title, folder, made.File), nil
 }

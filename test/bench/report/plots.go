@@ -12,34 +12,11 @@ import (
 	"strings"
 
 	"miracle.dev/scaledjob-operator/test/bench/results"
+	"miracle.dev/scaledjob-operator/test/kit/svg"
 )
 
-// plot is what the program for plots draws.
-type plot struct {
-	File  string `json:"file"`
-	Title string `json:"title"`
-	X     axis   `json:"x"`
-	Y     axis   `json:"y"`
-	Lines []line `json:"lines"`
-	// Sum is of all others. The file holds it, so that a file that is out of date can be told.
-	Sum string `json:"sum"`
-}
-
-type axis struct {
-	Label string `json:"label"`
-	// Log makes each step of the axis ten times as much.
-	Log bool `json:"log,omitempty"`
-}
-
-type line struct {
-	Name   string       `json:"name"`
-	Points [][2]float64 `json:"points"`
-	// Reference is a line of what the operator is compared with.
-	Reference bool `json:"reference,omitempty"`
-}
-
-// sum tells plots apart.
-func (p plot) sum() string {
+// sumOf tells plots apart. The file holds it, so that one that is out of date can be told.
+func sumOf(p svg.Plot) string {
 	p.Sum = ""
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -55,7 +32,7 @@ const (
 )
 
 // plots are those that the page can have, by their names. A plot without lines was not measured.
-var plots = map[string]func([]*results.Run) (plot, error){
+var plots = map[string]func([]*results.Run) (svg.Plot, error){
 	"latency":       shares("latency", "Messages that have their Job, by the time since their push"),
 	"fanout":        shares("fanout", "Fan-out: messages that have their Job, by the time since their push"),
 	"bursts":        bursts,
@@ -66,10 +43,10 @@ var plots = map[string]func([]*results.Run) (plot, error){
 }
 
 // shares draws how many percent of the samples are at most so long, of all runs together.
-func shares(measurement, title string) func([]*results.Run) (plot, error) {
-	return func(runs []*results.Run) (plot, error) {
+func shares(measurement, title string) func([]*results.Run) (svg.Plot, error) {
+	return func(runs []*results.Run) (svg.Plot, error) {
 		rows, err := results.Merge(runs, measurement)
-		p := plot{Title: title, X: axis{Label: milliseconds, Log: true}, Y: axis{Label: "percent of the messages"}}
+		p := svg.Plot{Title: title, X: svg.Axis{Label: milliseconds, Log: true}, Y: svg.Axis{Label: "percent of the messages"}}
 		rows = slices.DeleteFunc(rows, func(r *results.Row) bool { return r.Figures[0].Samples == nil })
 		for _, row := range rows {
 			var references, ours []float64
@@ -82,7 +59,7 @@ func shares(measurement, title string) func([]*results.Run) (plot, error) {
 				of = strings.TrimSuffix(row.Work(), "p50")
 			}
 			p.Lines = append(p.Lines,
-				line{Name: of + results.Loop, Points: share(references), Reference: true}, line{Name: of + operatorLine, Points: share(ours)})
+				svg.Line{Name: of + results.Loop, Points: share(references), Reference: true}, svg.Line{Name: of + operatorLine, Points: share(ours)})
 		}
 		return p, err
 	}
@@ -100,9 +77,9 @@ func share(values []float64) (points [][2]float64) {
 }
 
 // bursts draws when each part of the Jobs was there, in the median of all rounds of all runs.
-func bursts(runs []*results.Run) (plot, error) {
+func bursts(runs []*results.Run) (svg.Plot, error) {
 	rows, err := results.Merge(runs, "bursts")
-	p := plot{Title: "Jobs after a burst of messages", X: axis{Label: milliseconds}, Y: axis{Label: "Jobs"}}
+	p := svg.Plot{Title: "Jobs after a burst of messages", X: svg.Axis{Label: milliseconds}, Y: svg.Axis{Label: "Jobs"}}
 	for _, row := range rows {
 		var references, ours [][]float64
 		for _, figure := range row.Figures {
@@ -115,7 +92,7 @@ func bursts(runs []*results.Run) (plot, error) {
 		}
 		count := row.Figures[0].Curves.Count
 		p.Lines = append(p.Lines,
-			line{Name: results.Loop, Points: growth(references, count), Reference: true}, line{Name: operatorLine, Points: growth(ours, count)})
+			svg.Line{Name: results.Loop, Points: growth(references, count), Reference: true}, svg.Line{Name: operatorLine, Points: growth(ours, count)})
 	}
 	return p, err
 }
@@ -139,24 +116,24 @@ func growth(curves [][]float64, count int) [][2]float64 {
 }
 
 // scale draws figures over the number of ScaledJobs, with what they are compared with.
-func scale(title, unit string, works ...string) func([]*results.Run) (plot, error) {
-	return func(runs []*results.Run) (plot, error) {
+func scale(title, unit string, works ...string) func([]*results.Run) (svg.Plot, error) {
+	return func(runs []*results.Run) (svg.Plot, error) {
 		rows, err := results.Merge(runs, "scale")
-		p := plot{Title: title, X: axis{Label: scaledJobs, Log: true}, Y: axis{Label: unit, Log: true}}
+		p := svg.Plot{Title: title, X: svg.Axis{Label: scaledJobs, Log: true}, Y: svg.Axis{Label: unit, Log: true}}
 		for _, work := range works {
-			ours, reference := line{Name: work}, line{Name: work, Reference: true}
+			ours, reference := svg.Line{Name: work}, svg.Line{Name: work, Reference: true}
 			for _, row := range rows {
 				count, is := countOf(row.Work(), work)
 				if !is {
 					continue
 				}
-				ours.add(count, row.Ours.Median)
+				add(&ours, count, row.Ours.Median)
 				if ratio(row) != none {
 					reference.Name = work + ": " + row.Figures[0].Beside
-					reference.add(count, row.Reference.Median)
+					add(&reference, count, row.Reference.Median)
 				}
 			}
-			for _, made := range []line{reference, ours} {
+			for _, made := range []svg.Line{reference, ours} {
 				if len(made.Points) > 0 {
 					p.Lines = append(p.Lines, made)
 				}
@@ -167,7 +144,7 @@ func scale(title, unit string, works ...string) func([]*results.Run) (plot, erro
 }
 
 // add adds a point, if it can be on an axis whose steps are powers of ten.
-func (l *line) add(x, y float64) {
+func add(l *svg.Line, x, y float64) {
 	if x > 0 && y > 0 {
 		l.Points = append(l.Points, [2]float64{x, y})
 	}

@@ -5,6 +5,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,4 +22,15 @@ func Leader(ctx context.Context, api client.Reader, namespace, lease string) (st
 		return "", client.IgnoreNotFound(err)
 	}
 	return *found.Spec.HolderIdentity, nil
+}
+
+// AwaitLead returns when the operator leads.
+func (o *Operator) AwaitLead(ctx context.Context) error {
+	return o.process.WaitReady(ctx, func(ctx context.Context) error {
+		metrics, err := o.Metrics(ctx)
+		if err == nil && metrics["scaledjob_leader"] != 1 {
+			err = errors.New("the operator does not lead")
+		}
+		return err
+	})
 }

@@ -59,6 +59,8 @@ type Options struct {
 	Timeout time.Duration
 	// Args are further flags, which win over those Start gives.
 	Args []string
+	// MemoryLimit is GOMEMLIMIT of the operator, such as 512MiB. Empty means that of this process.
+	MemoryLimit string
 	// Log gets a line when the operator is built. Nil means none.
 	Log io.Writer
 }
@@ -133,7 +135,11 @@ func (o *Operator) start(ctx context.Context, path string, opts Options) error {
 		return err
 	}
 	args = append(args, "--kubeconfig="+kubeconfig, "--redis-allow-cidrs="+cmp.Or(opts.Networks, loopback))
-	if o.process, err = o.sandbox.Start(processName, path, append(args, opts.Args...)...); err != nil {
+	var environment []string
+	if opts.MemoryLimit != "" {
+		environment = append(environment, "GOMEMLIMIT="+opts.MemoryLimit)
+	}
+	if o.process, err = o.sandbox.StartWith(environment, processName, path, append(args, opts.Args...)...); err != nil {
 		return err
 	}
 	return o.process.WaitReady(ctx, o.ready)

@@ -177,6 +177,8 @@ type Rule struct {
 	// Health is "ok" if the last evaluation succeeded. Otherwise LastError says why not.
 	Health    string `json:"health"`
 	LastError string `json:"lastError"`
+	// For is for how many seconds the alert is pending before it fires.
+	For float64 `json:"duration"`
 	// Evaluations is how often the rule was evaluated.
 	Evaluations int `json:"-"`
 }

@@ -163,6 +163,12 @@ var troubles = map[string]trouble{
 		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonDisabled,
 		cure: []string{"spec.notifications"}, mode: scaledjobv1.ModePolling, kstatus: status.CurrentStatus,
 	},
+	"only tracking is wanted": {
+		changes: func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsTracking },
+
+		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonNotSubscribed,
+		cure: []string{"spec.notifications", "Redis tracks the keys"}, kstatus: status.CurrentStatus,
+	},
 	"the template is bad": {
 		changes:   func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.BackoffLimit = new(int32(-1)) },
 		condition: scaledjobv1.ConditionTemplateValid, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonRejected,

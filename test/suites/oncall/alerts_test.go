@@ -57,7 +57,7 @@ var faults = map[string]fault{
 			s.create(pods(cluster.PodReadyAfter, never.String()))
 			s.Push(2)
 		},
-		alert: "ScaledJobMessagesOld", says: "has been outstanding for",
+		alert: "ScaledJobMessagesOld", says: "have been outstanding for up to",
 		cure: func(s *stage) { s.now(cluster.PodReadyAfter) },
 	},
 	"a message of a stream is old": {
@@ -69,7 +69,7 @@ var faults = map[string]fault{
 				spec.QueueName, spec.Queues = "", []scaledjobv1.Queue{{Name: s.Queue, Type: scaledjobv1.QueueStream}}
 			})
 		},
-		alert: "ScaledJobMessagesOld", says: "has been outstanding for 1h",
+		alert: "ScaledJobMessagesOld", says: "have been outstanding for up to 1h",
 		cure: func(s *stage) { s.Expect(s.Redis.XTrimMaxLen(s.t.Context(), s.Queue, 0).Err()).To(Succeed()) },
 	},
 	"Redis is down": {

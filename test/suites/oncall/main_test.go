@@ -78,7 +78,7 @@ func start(ctx context.Context) (err error) {
 	if leader, err = operator.Start(ctx, replica); err != nil {
 		return err
 	}
-	if err := awaitLeader(ctx); err != nil {
+	if err := leader.AwaitLead(ctx); err != nil {
 		return err
 	}
 	if standby, err = operator.Start(ctx, replica); err != nil {
@@ -89,17 +89,6 @@ func start(ctx context.Context) (err error) {
 	}
 	classic, err = watch(ctx, false, leader, standby)
 	return err
-}
-
-// awaitLeader returns when the operator that runs leads.
-func awaitLeader(ctx context.Context) error {
-	return scene.Await(ctx, func(ctx context.Context) error {
-		metrics, err := leader.Metrics(ctx)
-		if err == nil && metrics["scaledjob_leader"] != 1 {
-			err = errors.New("the operator does not lead")
-		}
-		return err
-	})
 }
 
 func stop(ctx context.Context) error {

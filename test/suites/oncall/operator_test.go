@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
 	prometheuskit "miracle.dev/scaledjob-operator/test/kit/prometheus"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
@@ -69,7 +67,7 @@ func TestAlertsAboutTheOperator(t *testing.T) {
 	g := NewWithT(t)
 	namespace := shared.Cluster.NewNamespace(t, "oncall")
 	own := "--watch-namespaces=" + namespace
-	leads := operator.New(t, operator.Options{Cluster: shared.Cluster, Path: limited(t), Args: []string{own}})
+	leads := operator.New(t, operator.Options{Cluster: shared.Cluster, MemoryLimit: "10MiB", Args: []string{own}})
 	waits := operator.New(t, operator.Options{Cluster: shared.Cluster, Args: []string{
 		own, "--leader-elect", "--leader-election-namespace=" + operator.Namespace, // The leader of the other tests has this Lease.
 	}})
@@ -88,17 +86,6 @@ func TestAlertsAboutTheOperator(t *testing.T) {
 	g.Eventually(func() ([]string, error) {
 		return firing(t.Context(), watching, func(labels map[string]string) bool { return labels["job"] == "" })
 	}).Should(ConsistOf("ScaledJobOperatorWithoutLeader"), "no replica is reached")
-}
-
-// limited returns a program that runs the operator with a GOMEMLIMIT of 10 MiB.
-func limited(t *testing.T) string {
-	t.Helper()
-	g := NewWithT(t)
-	path, err := binary.Path(t.Context(), os.Stderr)
-	g.Expect(err).NotTo(HaveOccurred())
-	script := filepath.Join(t.TempDir(), "operator")
-	g.Expect(os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\nGOMEMLIMIT=10MiB exec %q \"$@\"\n", path), 0o700)).To(Succeed())
-	return script
 }
 
 // What the rules say of classic histograms is about a bucket that the operator has.

@@ -149,7 +149,7 @@ func TestTheDocumentedPermissionsAreEnoughForTracking(t *testing.T) {
 		s.awaitJobs()
 		s.push(1)
 		s.awaitJobs()
-		s.awaitFalse(scaledjobv1.ConditionNotificationsActive, scaledjobv1.ReasonDisabled, "+client|tracking")
+		s.awaitFalse(scaledjobv1.ConditionNotificationsActive, scaledjobv1.ReasonNotSubscribed, "+client|tracking")
 		s.awaitMode(scaledjobv1.ModePolling)
 	})
 }

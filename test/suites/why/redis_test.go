@@ -661,9 +661,9 @@ func notifying() []situation {
 				s.push(1)
 				s.create(s.asUser())
 			},
-			says: silent(no, scaledjobv1.ReasonDisabled, "polls the queue", "+client|tracking"),
+			says: silent(no, scaledjobv1.ReasonNotSubscribed, "polls the queue", "+client|tracking"),
 			cure: func(s *stage) { s.permit("+client|tracking") },
-			then: wellAnd(silent(no, scaledjobv1.ReasonDisabled, "Redis tracks the keys")),
+			then: wellAnd(silent(no, scaledjobv1.ReasonNotSubscribed, "Redis tracks the keys")),
 		},
 	}
 }

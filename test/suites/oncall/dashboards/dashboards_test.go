@@ -21,7 +21,7 @@ import (
 
 // mayBeEmpty are parts of the queries that have no series here, with the reason.
 var mayBeEmpty = map[string]string{
-	"max(scaledjob_certificate_expiry_timestamp_seconds{": "no ScaledJob uses TLS",
+	"min(scaledjob_certificate_expiry_timestamp_seconds{": "no ScaledJob uses TLS",
 	"max by (namespace) (scaledjob_reconciles_parked{":    "no namespace has more reconciles than its share of the workers",
 }
 
@@ -64,6 +64,9 @@ func TestTheOverviewHasTheRightNumbers(t *testing.T) {
 	g := NewWithT(t)
 	for panel, value := range map[string]float64{
 		"ScaledJobs": float64(len(stage.scaledJobs)), "Not Ready": 2, "Outstanding messages": 8, "Active Jobs": 4, "Leaders": 1, "Replicas": 2,
+		"Servers without notifications": 1,
+		// After a minute also those whose Jobs do not start.
+		"Limited": 4,
 	} {
 		queries := read(g)
 		i := slices.IndexFunc(queries, func(query dashboards.Query) bool { return query.Panel == panel && query.Dashboard != "scaledjob" })

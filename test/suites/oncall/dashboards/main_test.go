@@ -76,23 +76,14 @@ func start(ctx context.Context) (err error) {
 }
 
 func startOperators(ctx context.Context) (err error) {
-	if err := os.Setenv("GOMEMLIMIT", "1GiB"); err != nil { // As the chart does, for the operators.
-		return err
-	}
 	replica := operator.Options{
 		Cluster: stage.Cluster, Log: os.Stderr, Args: []string{"--leader-elect", "--leader-election-namespace=" + operator.Namespace},
+		MemoryLimit: "1GiB",
 	}
 	if stage.leader, err = operator.Start(ctx, replica); err != nil {
 		return err
 	}
-	err = scene.Await(ctx, func(ctx context.Context) error {
-		metrics, err := stage.leader.Metrics(ctx)
-		if err == nil && metrics["scaledjob_leader"] != 1 {
-			err = errors.New("the operator does not lead")
-		}
-		return err
-	})
-	if err != nil {
+	if err := stage.leader.AwaitLead(ctx); err != nil {
 		return err
 	}
 	stage.standby, err = operator.Start(ctx, replica)

@@ -15,6 +15,8 @@ type alertCase struct {
 	eachReplica bool
 	// silent are changes with which it does not fire, and also are those with which it fires nevertheless.
 	silent, also map[string]map[string]string
+	// others are cases of the same alert with other labels or another description.
+	others []alertCase
 }
 
 const (
@@ -60,24 +62,32 @@ func notReady(reason string) map[string]string {
 	return map[string]string{condition("Ready", "False", "Unreachable"): none, condition("Ready", "False", reason): one}
 }
 
-// limitedBy is an alert because of reasons of ScalingLimited.
-func limitedBy(label bool, description, first string, others ...string) alertCase {
+// limitedBy is an alert because of one of these reasons of ScalingLimited. Only the runbook has them.
+func limitedBy(description, first string, others ...string) alertCase {
 	made := alertCase{
 		fires: map[string]string{condition("ScalingLimited", "True", first): one}, labels: about, description: description,
 		silent: map[string]map[string]string{
 			"another reason": {condition("ScalingLimited", "True", first): none, condition("ScalingLimited", "True", "Suspended"): one},
 			"no reason":      {condition("ScalingLimited", "True", first): none, condition("ScalingLimited", "False", "NotLimited"): one},
 		},
+		also: map[string]map[string]string{},
 	}
-	if label {
-		made.labels = map[string]string{"namespace": "mail", "scaledjob": "worker", "reason": first}
-		return made
-	}
-	made.also = map[string]map[string]string{}
 	for _, other := range others {
 		made.also[other] = map[string]string{condition("ScalingLimited", "True", first): none, condition("ScalingLimited", "True", other): one}
 	}
 	return made
+}
+
+// namingReason is an alert because of one of these reasons of ScalingLimited, which its label and its description have.
+func namingReason(description string, reasons ...string) alertCase {
+	var all []alertCase
+	for _, reason := range reasons {
+		made := limitedBy(description+reason+".", reason)
+		made.labels = map[string]string{"namespace": "mail", "scaledjob": "worker", "reason": reason}
+		all = append(all, made)
+	}
+	all[0].others = all[1:]
+	return all[0]
 }
 
 // slow are reactions of which this many of ten each minute take at most a second.
@@ -104,6 +114,7 @@ var cases = map[string]alertCase{
 			"no Job is due":      {of("scaledjob_desired_jobs"): zero},
 			"no message waits":   {of("scaledjob_queue_depth"): zero, ofOther("scaledjob_queue_depth"): zero},
 			"short Jobs succeed": {succeeded: "0+1x200"},
+			"the first succeeds": {succeeded: "0x177 1x20"},
 		},
 		also: map[string]map[string]string{
 			"there is no Job":    {of("scaledjob_active_jobs"): zero, of("scaledjob_pending_jobs"): zero},
@@ -118,7 +129,7 @@ var cases = map[string]alertCase{
 			of("scaledjob_active_jobs"): one, of("scaledjob_pending_jobs"): zero,
 		},
 		labels:      map[string]string{"namespace": "mail", "scaledjob": "worker", "queue": "jobs"},
-		description: "The oldest message in the queue jobs of ScaledJob mail/worker has been outstanding for 1h 0m 0s.",
+		description: "Messages in the queue jobs of ScaledJob mail/worker have been outstanding for up to 1h 0m 0s.",
 		silent: map[string]map[string]string{
 			"a new message each minute": {of("scaledjob_queue_oldest_message_timestamp_seconds"): "0+60x200"},
 			"below the activation":      {of("scaledjob_desired_jobs"): zero},
@@ -161,11 +172,11 @@ var cases = map[string]alertCase{
 			"it ends":         {condition("Ready", "False", "Unreachable"): "1x175 stale", condition("Ready", "True", "Reconciled"): "_x176 1x20"},
 		},
 	},
-	"ScaledJobCreatesFail": limitedBy(true,
-		"Jobs of ScaledJob mail/worker are due, and the API server creates none. Reason: CreateRefused.", "CreateRefused"),
-	"ScaledJobJobsFail": limitedBy(true,
-		"Job creation of ScaledJob mail/worker is limited. Reason: NoProgress.", "NoProgress"),
-	"ScaledJobAtMaximum": limitedBy(false,
+	"ScaledJobCreatesFail": namingReason(
+		"Jobs of ScaledJob mail/worker are due, and the API server creates none. Reason: ", "CreateRefused", "CreateFailing"),
+	"ScaledJobJobsFail": namingReason(
+		"Job creation of ScaledJob mail/worker is limited. Reason: ", "JobsFailing", "NoProgress", "MessagesOrphaned"),
+	"ScaledJobAtMaximum": limitedBy(
 		"More Jobs of ScaledJob mail/worker have been due for an hour than spec.maxReplicas allows.", "AtMaxReplicas"),
 	"ScaledJobJobsNotStarting": jobsNotStarting(),
 	"ScaledJobPolls": {
@@ -173,14 +184,17 @@ var cases = map[string]alertCase{
 		labels:      about,
 		description: "The operator polls the queue of ScaledJob mail/worker, because Redis neither sends notifications nor tracks its keys.",
 		silent: map[string]map[string]string{
-			"it is idle":          {of("scaledjob_queue_depth"): "4x200"},
-			"another mode":        {of("scaledjob_mode", `mode="Polling"`): zero, of("scaledjob_mode", `mode="Tracking"`): one},
-			"the spec says so":    {condition("NotificationsActive", "False", "Disabled"): one},
-			"Redis is down":       {condition("Ready", "False", "Unreachable"): one},
-			"only since a moment": {of("scaledjob_mode", `mode="Polling"`): "0x170 1x20"},
+			"it is idle":                                  {of("scaledjob_queue_depth"): "4x200"},
+			"another mode":                                {of("scaledjob_mode", `mode="Polling"`): zero, of("scaledjob_mode", `mode="Tracking"`): one},
+			"the spec says so":                            {condition("NotificationsActive", "False", "Disabled"): one},
+			"Redis is down":                               {condition("Ready", "False", "Unreachable"): one},
+			"only since a moment":                         {of("scaledjob_mode", `mode="Polling"`): "0x160 1x40"},
+			"idle since the previous replica ended":       afterAnother("160"),
+			"idle for as long since the previous replica": afterAnother("149"),
 		},
 		also: map[string]map[string]string{
-			"not configured": {condition("NotificationsActive", "False", "NotConfigured"): one},
+			"not configured":            {condition("NotificationsActive", "False", "NotConfigured"): one},
+			"the spec asks to track it": {condition("NotificationsActive", "False", "NotSubscribed"): one},
 		},
 	},
 	"ScaledJobEventsLost": {
@@ -285,6 +299,16 @@ var cases = map[string]alertCase{
 	},
 }
 
+// afterAnother are the series if another replica saw the queue change, and this one leads since that minute and sees none.
+func afterAnother(minute string) map[string]string {
+	on := func(series string) string { return strings.Replace(series, `"a"`, `"b"`, 1) }
+	mode, depth := of("scaledjob_mode", `mode="Polling"`), of("scaledjob_queue_depth")
+	return map[string]string{
+		on(mode): "0x" + minute + " stale", on(depth): "0+1x" + minute + " stale",
+		mode: "_x" + minute + " 1x60", depth: "_x" + minute + " 7x60",
+	}
+}
+
 // native are the reactions as native histograms, each minute.
 func native(first, more string) map[string]string {
 	return map[string]string{
@@ -297,13 +321,18 @@ func native(first, more string) map[string]string {
 }
 
 func jobsNotStarting() alertCase {
-	made := limitedBy(false, "Jobs of ScaledJob mail/worker are suspended, or have had no ready Pod, for 30 minutes.",
+	made := limitedBy("Jobs of ScaledJob mail/worker are suspended, or have had no ready Pod, for 30 minutes.",
 		"JobsNotStarting", "AtMaxPending", "JobsSuspended")
 	without := func(pending string) map[string]string {
 		return map[string]string{
 			condition("ScalingLimited", "True", "JobsNotStarting"): none,
 			of("scaledjob_active_jobs"):                            "2x200", of("scaledjob_pending_jobs"): pending,
 		}
+	}
+	made.silent["some start, but not all that are due"] = map[string]string{succeeded: "0+1x200"}
+	made.silent["other pending Jobs start"] = map[string]string{
+		condition("ScalingLimited", "True", "JobsNotStarting"): none, condition("ScalingLimited", "True", "AtMaxPending"): one,
+		succeeded: "0+1x200",
 	}
 	made.also["no Job is due, and those that exist are pending"] = without("2x200")
 	made.silent["one runs"] = without("1x200")

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -105,6 +106,24 @@ func TestEachAlertHasItsCases(t *testing.T) {
 	}
 }
 
+// A reason that does not exist is never seen.
+func TestReasonsExist(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	constants, err := os.ReadFile("../../../../api/v1/condition_types.go")
+	g.Expect(err).NotTo(HaveOccurred())
+	var found int
+	for name, each := range alerts(t) {
+		for _, matcher := range regexp.MustCompile(`reason(?:=~|!~|=|!=)"([^"]*)"`).FindAllStringSubmatch(each.Expr, -1) {
+			for reason := range strings.SplitSeq(matcher[1], "|") {
+				found++
+				g.Expect(string(constants)).To(ContainSubstring("= %q\n", reason), name)
+			}
+		}
+	}
+	g.Expect(found).To(BeNumerically(">", 10))
+}
+
 // An alert about a ScaledJob is silent while that is suspended, and says which one it is about.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
@@ -171,6 +190,9 @@ func (c alertCase) tests(g Gomega, each rule) []test {
 	}
 	for why, change := range c.also {
 		add(why, change, fires)
+	}
+	for _, other := range c.others {
+		tests = append(tests, other.tests(g, each)...)
 	}
 	return tests
 }

@@ -308,6 +308,8 @@ func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
 		"two errors":                      {subscribe, forbidden + forbidden},
 		"refused credentials":             {subscribe, "-NOAUTH Authentication required.\r\n"},
 		"the end":                         {subscribe, redistest.HangUp},
+		"a map for a confirmation":        {subscribe, "%1\r\n%0\r\n+x\r\n"},
+		"an array for a confirmation":     {subscribe, "*1\r\n:1\r\n"},
 		"refused credentials to a read":   {"llen", "-WRONGPASS invalid\r\n"},
 		"no reply to a read":              {"llen", redistest.Nothing},
 		"another type":                    {"llen", "+OK\r\n"},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -155,13 +156,13 @@ func (s *session) handle(message any) error {
 	return s.answered(message, cause)
 }
 
-// pushOf returns a message that is no reply. Over RESP2 it is an array, which none of the commands here has as a reply.
+// pushOf returns a message that is no reply. Over RESP2 it is an array that begins with its kind.
 func pushOf(message any) (push []any, is bool) {
 	switch message := message.(type) {
 	case resp.Push:
 		return message, true
 	case []any:
-		return message, true
+		return message, len(message) > 0 && slices.Contains([]any{"message", subscribe, unsubscribe, "pong"}, message[0])
 	default:
 		return nil, false
 	}

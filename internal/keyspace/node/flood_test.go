@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -71,7 +72,8 @@ func idsOf(namespace string, count int) (ids []ID) {
 // Who watches a key with many ids pays for each of them. When it has taken too much, the key is tracked for all who watch
 // it, and nobody's other keys are.
 func TestAKeyIsPaidForByAllWhoWatchIt(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		n, marked := newWatched(&budget.Namespaces{}, slices.Concat(idsOf("many", 1000), idsOf("one", 1)), idsOf("one", 2))
 		for !isCrowded(n, "c") {
@@ -85,7 +87,8 @@ func TestAKeyIsPaidForByAllWhoWatchIt(t *testing.T) {
 
 // The keys of a namespace share its budget; those of another have their own.
 func TestANamespaceHasOneBudgetForAllItsServers(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		var budgets budget.Namespaces
 		var resting int
@@ -107,7 +110,8 @@ func TestANamespaceHasOneBudgetForAllItsServers(t *testing.T) {
 // What a server still sends of a key that is being left ends no session that another namespace needs, unless it is a flood
 // of its own.
 func TestTheEndOfAFloodEndsNoSession(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		n, _ := newWatched(&budget.Namespaces{}, idsOf("noisy", 1), idsOf("quiet", 1))
 		for range budget.KeyBurst + 1 {
@@ -140,7 +144,8 @@ func TestAMessageThatNobodyAskedForIsCheap(t *testing.T) {
 
 // A rest is over after a minute at most, and few notifications for another minute make them count as verified again.
 func TestARestIsOverAfterAMinute(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		n, marked := newWatched(&budget.Namespaces{}, idsOf("a", 1), nil)
 		floods := func() {

@@ -65,13 +65,18 @@ func DefaultTiming() Timing {
 	}
 }
 
-// Recorder receives what happens, for metrics. Servers are given by name, and reasons are those of package failure. Its
-// methods must not block.
-type Recorder interface {
+// Counter counts messages. Servers are given by name.
+type Counter interface {
 	// Received returns a function to call for each notification of a server, and Invalidated for each message about changed
 	// keys.
 	Received(server string) (count func())
 	Invalidated(server string) (count func())
+}
+
+// Recorder receives what happens, for metrics. Servers are given by name, and reasons are those of package failure. Its
+// methods must not block.
+type Recorder interface {
+	Counter
 	// Subscribed is called when a subscription begins or ends, and with false before the first attempt. Unsubscribed is
 	// called when no notifications are wanted any longer.
 	Subscribed(server string, database int, subscribed bool)
@@ -246,11 +251,11 @@ func (n *Node) mark(k *key, how func(Interest) bool, cause coalesce.Cause) {
 	}
 }
 
-// markAll marks all ids.
-func (n *Node) markAll(cause coalesce.Cause) {
+// wakeAll marks all ids, because something else about the server has changed.
+func (n *Node) wakeAll() {
 	for _, k := range n.keys {
 		for id := range k.watchers {
-			n.options.Mark(id, cause)
+			n.options.Mark(id, coalesce.Changed)
 		}
 	}
 }
@@ -320,7 +325,7 @@ func (n *Node) Run(ctx context.Context) {
 func (n *Node) wakeRestored(ctx context.Context) {
 	for n.options.Conn.WaitRestored(ctx) == nil {
 		n.mu.Lock()
-		n.markAll(coalesce.Changed)
+		n.wakeAll()
 		n.mu.Unlock()
 	}
 }

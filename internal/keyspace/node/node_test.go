@@ -180,15 +180,9 @@ func channelOf(key string) string { return "__keyspace@0__:" + key }
 // told is the invalidation of a key.
 func told(key string) string { return ">2\r\n+invalidate\r\n*1\r\n+" + key + "\r\n" }
 
-// bubble runs a test with a clock of its own.
-func bubble(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, test)
-}
-
 func TestAConfirmationWakesAndSoDoesAnEvent(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		h := on(t, modern(func(args []string) string {
 			if args[0] == subscribe {
 				return message(subscribe, args[1], "1") + message("message", args[1], "lpush") + message("message", args[1], "lpop")
@@ -206,7 +200,8 @@ func TestAConfirmationWakesAndSoDoesAnEvent(t *testing.T) {
 }
 
 func TestTheEndOfAConnectionMarksWhatWasWatched(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		var refuse atomic.Bool
 		h := on(t, modern(func(args []string) string {
 			if args[0] == ping && !refuse.Swap(true) {
@@ -224,7 +219,8 @@ func TestTheEndOfAConnectionMarksWhatWasWatched(t *testing.T) {
 }
 
 func TestAKeyThatIsNotWatchedIsForgotten(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var log []string
 		h := on(t, modern(func(args []string) string {
@@ -249,7 +245,8 @@ func TestAKeyThatIsNotWatchedIsForgotten(t *testing.T) {
 
 // Those who come later do not wait for a confirmation that has come.
 func TestAKeyThatIsWatchedAlreadyWakesAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		h := on(t, modern(usual), byBoth, "a")
 		h.eventuallyPresent("a")
 		h.Eventually(func() bool { return h.State("a").Armed.Present }).WithTimeout(timeout).Should(BeTrue())
@@ -270,7 +267,8 @@ func TestServersWithoutRESP3(t *testing.T) {
 		"a strange hello": "+OK\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
 				var pings atomic.Int32
 				h := on(t, func(args []string) string {
 					switch args[0] {
@@ -321,7 +319,8 @@ func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
 		"no reply to CLIENT":              {"client", redistest.Nothing},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
 				h := on(t, modern(func(args []string) string {
 					if args[0] == c.to {
 						return c.reply
@@ -336,7 +335,8 @@ func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
 
 // A server that reads nothing more blocks the sender only.
 func TestAServerThatReadsNothingBlocksNobody(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		var full atomic.Bool
 		h := on(t, modern(func(args []string) string {
 			if args[0] == subscribe {

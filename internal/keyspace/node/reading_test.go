@@ -33,7 +33,8 @@ func reader(llen func(key string) string) redistest.Script {
 }
 
 func TestAnInvalidationIsFollowedByAReadAndAWake(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int32
 		h := on(t, reader(func(string) string {
 			switch reads.Add(1) {
@@ -55,7 +56,8 @@ func TestAnInvalidationIsFollowedByAReadAndAWake(t *testing.T) {
 }
 
 func TestPushesInTheMiddleOfReplies(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int32
 		other := message("message", channelOf("a"), "lpush")
 		h := on(t, reader(func(string) string {
@@ -83,7 +85,8 @@ func TestRefusalsOfOneWayDoNotTouchTheOther(t *testing.T) {
 		"wrong type": {"llen", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
 				var tries atomic.Int32
 				h := on(t, modern(func(args []string) string {
 					if args[0] == c.to {
@@ -108,7 +111,8 @@ func TestRefusalsOfOneWayDoNotTouchTheOther(t *testing.T) {
 
 // A server whose table of tracked keys is full sends invalidations although nothing has changed.
 func TestInvalidationsWithoutAChangeCauseOneReadASecond(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int32
 		h := on(t, reader(func(string) string {
 			reads.Add(1)
@@ -123,7 +127,8 @@ func TestInvalidationsWithoutAChangeCauseOneReadASecond(t *testing.T) {
 
 // The server's table has room for a third of the keys. So it forgets a key with each read, and invalidates it.
 func TestAFullTableCostsOneReadASecondForEachKey(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		const many, room = 300, 100
 		var table []string // One connection has one goroutine.
 		var reads atomic.Int32
@@ -157,7 +162,8 @@ func numbers(many int) (all []string) {
 
 // At rest the server is asked for nothing except a PING.
 func TestKeysAtRestCostNoReads(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		var reads, pings atomic.Int32
 		const many = 1000
 		h := on(t, modern(func(args []string) string {
@@ -179,7 +185,8 @@ func TestKeysAtRestCostNoReads(t *testing.T) {
 
 // After a flush, ten thousand keys are read within about a second.
 func TestAFlushIsReadInBatches(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		const many = 2560
 		var reads atomic.Int32
 		h := on(t, reader(func(string) string {
@@ -202,7 +209,8 @@ func TestAReadIsRepeatedSoonIfTheRefusalMayEndByItself(t *testing.T) {
 		"NOPERM no": 1, "LOADING Redis is loading": 60, "BUSY a script": 60, "MOVED 1 host:1": 60,
 	} {
 		t.Run(refusal, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
 				var reads atomic.Int32
 				h := on(t, reader(func(string) string {
 					reads.Add(1)
@@ -219,7 +227,8 @@ func TestAReadIsRepeatedSoonIfTheRefusalMayEndByItself(t *testing.T) {
 }
 
 func TestBlockedKeysAreReadOnceASecond(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int32
 		h := on(t, reader(func(string) string {
 			if n := reads.Add(1); n%2 == 0 { // The length changes all the time.
@@ -242,7 +251,8 @@ func TestBlockedKeysAreReadOnceASecond(t *testing.T) {
 
 // A key whose slot moves to the node is read after ASKING, if one of those who watch it says so.
 func TestAKeyOfAMovingSlotIsReadAfterAsking(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var log []string
 		h := on(t, modern(func(args []string) string {
@@ -265,7 +275,8 @@ func TestAKeyOfAMovingSlotIsReadAfterAsking(t *testing.T) {
 
 // Each session that has tracked keys leaves its ID in the memory of the server.
 func TestShortSessionsTrackLater(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		var tracked atomic.Int32
 		h := on(t, modern(func(args []string) string {
 			switch args[0] {
@@ -340,7 +351,8 @@ func TestFloodsAreBounded(t *testing.T) {
 		"a deep push":              ">2\r\n+invalidate\r\n*1\r\n*1\r\n*1\r\n+a\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
 				h := start(t, stream(func() string { return strings.Repeat(flood, 100) }), DefaultTiming(), byTracking, "a")
 				h.eventuallyEnded()
 				h.Expect(len(h.marked())).To(BeNumerically("<=", 200), "a key is read every 25 ms at most")
@@ -351,7 +363,8 @@ func TestFloodsAreBounded(t *testing.T) {
 
 // A message that comes byte by byte is given up after some time, and does not delay the replies.
 func TestAMessageThatDripsEndsTheSession(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int32
 		h := start(t, stream(func() string {
 			select {
@@ -369,7 +382,8 @@ func TestAMessageThatDripsEndsTheSession(t *testing.T) {
 
 // A server may answer with the lengths of other keys. Every change that it reports still wakes.
 func TestRepliesOfOtherKeysLoseNoWake(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int32
 		h := on(t, reader(func(key string) string {
 			lengths := map[string]string{"a": ":100\r\n", "b": ":1\r\n"}

@@ -10,7 +10,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/redis/go-redis/v9"
 
-	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -41,7 +40,7 @@ func newInspector(n *Node) *inspector {
 		changed: func() {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			n.markAll(coalesce.Changed)
+			n.wakeAll()
 		},
 	}
 }

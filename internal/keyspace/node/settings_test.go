@@ -26,9 +26,6 @@ import (
 // noFlags is the reply of a server that publishes no events.
 const noFlags = "%1\r\n$22\r\nnotify-keyspace-events\r\n$0\r\n\r\n"
 
-// listFlags is the reply of a server that publishes the events of lists.
-const listFlags = "%1\r\n$22\r\nnotify-keyspace-events\r\n$3\r\nKlg\r\n"
-
 // inspected is a running inspector. changed is set when it calls changed.
 type inspected struct {
 	*inspector

@@ -20,7 +20,8 @@ import (
 )
 
 func TestAForbiddenChannelIsFoundInFewCommandsAndTriedAgain(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		const secret = "c77"
 		var granted atomic.Bool
 		var mu sync.Mutex
@@ -60,7 +61,8 @@ func TestARefusalThatEndsByItself(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range []string{"BUSY Redis is busy", "LOADING Redis is loading", "ERR anything"} {
 		t.Run(refusal, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
 				var asked atomic.Int32
 				h := on(t, modern(func(args []string) string {
 					if args[0] == subscribe && asked.Add(1) <= 2 {
@@ -78,7 +80,8 @@ func TestARefusalThatEndsByItself(t *testing.T) {
 
 // UNSUBSCRIBE needs no permission, so a server cannot reject it.
 func TestAnErrorToAnUnsubscribeEndsTheSession(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		h := on(t, modern(func(args []string) string {
 			if args[0] == unsubscribe {
 				return "-ERR no\r\n"
@@ -93,7 +96,8 @@ func TestAnErrorToAnUnsubscribeEndsTheSession(t *testing.T) {
 
 // A user may lack the permission for PING. The session does not need it.
 func TestARefusedPingIsAReply(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		var pings atomic.Int32
 		h := on(t, modern(func(args []string) string {
 			if args[0] == ping {
@@ -111,7 +115,8 @@ func TestARefusedPingIsAReply(t *testing.T) {
 
 // A key with too many notifications is not subscribed to for a minute.
 func TestTooManyNotificationsOfAKeyEndItsSubscription(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		var subscriptions, ends atomic.Int32
 		h := on(t, modern(func(args []string) string {
 			switch {
@@ -141,7 +146,8 @@ func TestTooManyNotificationsOfAKeyEndItsSubscription(t *testing.T) {
 
 // Messages that nobody asked for end the connection, and after that no channel is subscribed to for a while.
 func TestNotificationsThatNobodyAskedFor(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		var subscriptions atomic.Int32
 		h := on(t, modern(func(args []string) string {
 			if args[0] == subscribe {

@@ -43,7 +43,7 @@ func (p *Pool) Release(tenant, name string) {
 }
 
 // ClaimAgain replaces the masters that owners of a Cluster have claimed, all at the same moment: keys may have moved from
-// one master to another. It returns the errors of those for which their tenant would claim too many databases. For them only
+// one master to another. Those that had masters come first. It returns the errors of those for which their tenant would claim too many databases. For them only
 // the Cluster counts, and they must not use its masters.
 func (p *Pool) ClaimAgain(masters map[Owner][]auth.Endpoint) (refused map[Owner]error) {
 	p.mu.Lock()
@@ -55,7 +55,10 @@ func (p *Pool) ClaimAgain(masters map[Owner][]auth.Endpoint) (refused map[Owner]
 		}
 	}
 	refused = map[Owner]error{}
-	for _, by := range slices.SortedFunc(maps.Keys(given), Owner.compare) {
+	grantedFirst := func(a, b Owner) int {
+		return cmp.Or(cmp.Compare(len(given[b].masters), len(given[a].masters)), a.compare(b))
+	}
+	for _, by := range slices.SortedFunc(maps.Keys(given), grantedFirst) {
 		wanted := claim{given[by].serverDatabase, masters[by]}
 		if err := p.quota.add(by, wanted); err != nil {
 			refused[by] = err

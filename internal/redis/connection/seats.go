@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	// DefaultConnections is the default of [Options.Connections], and LeastConnections the least that works: two
-	// connections for messages, of which one may replace the other, and one for reads.
+	// DefaultConnections is the default of [Options.Connections].
 	DefaultConnections = 6
-	LeastConnections   = 3
+	// LeastConnections is the least that works: two connections for messages, of which one may replace the other, and one
+	// for reads.
+	LeastConnections = 3
 	// reservedConnections are those that reads leave to messages.
 	reservedConnections = LeastConnections - 1
 	// idleRead is the idle time after which a connection for reads is closed, unless it is the only one.

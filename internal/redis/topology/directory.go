@@ -78,24 +78,36 @@ func (d *Directory) Start(ctx context.Context) error {
 // of a Cluster that has one of the keys counts as a server.
 func (d *Directory) Claim(tenant, name string, e auth.Endpoint, database int, keys ...string) error {
 	by := user{tenant, name}
-	masters := d.mastersOf(by, e, keys)
-	refused, err := d.claimMasters(by, e, database, masters)
-	if err != nil || e.Mode == auth.ModeStandalone {
-		d.leave(by)
-		return err
+	for {
+		masters, known := d.mastersOf(by, e, keys)
+		refused, err := d.claimMasters(by, e, database, masters)
+		if err != nil || e.Mode == auth.ModeStandalone {
+			d.leave(by)
+			return err
+		}
+		if d.record(by, use{endpoint: e, keys: keys, masters: masters, refused: refused}, known) {
+			return refused
+		}
 	}
+}
+
+// record records how a user uses a deployment. It returns false if the routes are no longer those of the view, so that the
+// user may need other masters.
+func (d *Directory) record(by user, is use, known *view) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.users[by].endpoint != e {
+	if d.users[by].endpoint != is.endpoint {
 		d.leaveLocked(by)
-		d.join(by, e)
+		d.join(by, is.endpoint)
 	}
-	w := d.watchers[e]
+	w := d.watchers[is.endpoint]
+	if is.endpoint.Mode == auth.ModeCluster && w.known.Load() != known {
+		return false
+	}
 	w.count(d.users[by], -1)
-	is := use{endpoint: e, keys: keys, masters: masters, refused: refused}
 	w.count(is, 1)
 	d.users[by] = is
-	return refused
+	return true
 }
 
 // join watches a deployment on behalf of a user. Call it with the lock held.

@@ -21,21 +21,23 @@ type use struct {
 	refused  error
 }
 
-// mastersOf returns the masters of a Cluster that have the keys of a user, as far as that is known.
-func (d *Directory) mastersOf(by user, e auth.Endpoint, keys []string) []auth.Endpoint {
+// mastersOf returns the masters of a Cluster that have the keys of a user, as far as that is known, and the view that says
+// so.
+func (d *Directory) mastersOf(by user, e auth.Endpoint, keys []string) (masters []auth.Endpoint, known *view) {
 	if e.Mode != auth.ModeCluster {
-		return nil
+		return nil, nil
 	}
 	d.mu.Lock()
 	w, is := d.watchers[e], d.users[by]
 	d.mu.Unlock()
 	if w == nil {
-		return nil
+		return nil, nil
 	}
 	if is.endpoint != e {
 		is.masters = nil
 	}
-	return w.known.Load().mastersOf(keys, is.masters)
+	known = w.known.Load()
+	return known.mastersOf(keys, is.masters), known
 }
 
 // mastersOf returns the masters of a Cluster that have the keys, and those that the slots of the keys are being moved to,
@@ -68,13 +70,15 @@ func (d *Directory) claimMasters(by user, e auth.Endpoint, database int, masters
 	return err, d.pool.Claim(by.tenant, by.name, e, database)
 }
 
-// claimAgain claims the masters of all users of a Cluster again, before it is known that keys have moved.
+// claimAgain claims the masters of all users of a Cluster again, and then publishes that keys have moved. A user who
+// claims meanwhile sees that in [Directory.record].
 func (d *Directory) claimAgain(w *watcher, next *view) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	defer w.known.Store(next)
 	if w.endpoint.Mode != auth.ModeCluster {
 		return
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	masters := map[connection.Owner][]auth.Endpoint{}
 	for by := range w.claimedBy {
 		masters[by.exported()] = next.mastersOf(d.users[by].keys, d.users[by].masters)

@@ -66,18 +66,22 @@ func (w *watcher) process(now time.Time) {
 	if peers := peersOf(believed); len(peers) > 0 {
 		w.peers = peers
 	}
+	w.publish(next)
+}
+
+// publish makes known what follows from the responses.
+func (w *watcher) publish(next *view) {
 	before := w.known.Load()
-	moved := before == nil || !before.same(next)
-	if moved {
-		w.moved(next)
+	if before != nil && before.same(next) {
+		w.known.Store(next) // The errors may differ.
+		return
 	}
+	w.moved(next)
 	w.known.Store(next)
-	if moved {
-		w.changes.Add(1)
-		set(w.changed)
-		w.logChange(before, next)
-		w.forgetUnusable(next)
-	}
+	w.changes.Add(1)
+	set(w.changed)
+	w.logChange(before, next)
+	w.forgetUnusable(next)
 }
 
 // evaluate returns what follows from the responses, and from the errors of the servers that did not respond. It returns nil

@@ -293,7 +293,7 @@ func impatient(p *Pool) {
 
 // roomy has a connection for each of the calls that are made at the same time. Calls that wait for one would share timers between
 // synctest bubbles.
-func roomy(p *Pool) { p.connections = atOnce + reservedConnections }
+func roomy(p *Pool) { p.connections = 4*atOnce }
 
 // piped is a dialer of connections that serve answers until it returns, without a network.
 func piped(serve func(net.Conn)) dialFunc {

@@ -28,7 +28,7 @@ func newWatched(budgets *budget.Namespaces, c, d []ID) (n *Node, marked map[stri
 		Mark: func(id ID, _ coalesce.Cause) { marked[id.Namespace]++ }, Budgets: budgets, Recorder: &harness{}, Timing: DefaultTiming(),
 	})
 	n.received = func() { /* not counted */ }
-	n.evidence.Told(verify.Setting{Readable: true}, time.Now())
+	n.evidence.SettingRead(verify.Setting{Readable: true}, time.Now())
 	for name, ids := range map[string][]ID{"c": c, "d": d} {
 		for _, id := range ids {
 			n.Watch(name, id, byNotifications, false)
@@ -198,7 +198,7 @@ func FuzzEvents(f *testing.F) {
 			Mark: func(id ID, _ coalesce.Cause) { ids = append(ids, id.Name) }, Budgets: &budget.Namespaces{}, Recorder: &harness{},
 		})
 		n.received = func() { /* not counted */ }
-		n.evidence.Told(verify.Setting{Readable: true}, time.Now())
+		n.evidence.SettingRead(verify.Setting{Readable: true}, time.Now())
 		n.Watch(watched, named("watcher"), byNotifications, false)
 		n.Watch(watched+"2", named("neighbour"), byNotifications, false)
 		confirm(n)

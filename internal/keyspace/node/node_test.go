@@ -177,8 +177,8 @@ func message(parts ...string) string {
 
 func channelOf(key string) string { return "__keyspace@0__:" + key }
 
-// told is the invalidation of a key.
-func told(key string) string { return ">2\r\n+invalidate\r\n*1\r\n+" + key + "\r\n" }
+// invalidationOf is the invalidation of a key.
+func invalidationOf(key string) string { return ">2\r\n+invalidate\r\n*1\r\n+" + key + "\r\n" }
 
 func TestAConfirmationWakesAndSoDoesAnEvent(t *testing.T) {
 	t.Parallel()

@@ -39,9 +39,9 @@ func TestAnInvalidationIsFollowedByAReadAndAWake(t *testing.T) {
 		h := on(t, reader(func(string) string {
 			switch reads.Add(1) {
 			case 1:
-				return ":0\r\n" + told("a")
+				return ":0\r\n" + invalidationOf("a")
 			case 2:
-				return ":2\r\n" + told("a")
+				return ":2\r\n" + invalidationOf("a")
 			default:
 				return ":1\r\n"
 			}
@@ -64,7 +64,7 @@ func TestPushesInTheMiddleOfReplies(t *testing.T) {
 			if reads.Add(1) > 2 {
 				return ":5\r\n"
 			}
-			return other + told("b") + ":0\r\n" + ">2\r\n+invalidate\r\n_\r\n" + other
+			return other + invalidationOf("b") + ":0\r\n" + ">2\r\n+invalidate\r\n_\r\n" + other
 		}), byTracking, "a", "b")
 		h.eventuallyMarked("a Confirmed", "b Confirmed", "a Growth", "b Growth")
 		h.Expect(h.ended()).To(BeZero())
@@ -116,7 +116,7 @@ func TestInvalidationsWithoutAChangeCauseOneReadASecond(t *testing.T) {
 		var reads atomic.Int32
 		h := on(t, reader(func(string) string {
 			reads.Add(1)
-			return ":7\r\n" + told("a")
+			return ":7\r\n" + invalidationOf("a")
 		}), byTracking, "a")
 		h.eventuallyMarked("a Shrink")
 		before := reads.Load()
@@ -140,7 +140,7 @@ func TestAFullTableCostsOneReadASecondForEachKey(t *testing.T) {
 			}
 			forgotten := table[0]
 			table = table[1:]
-			return ":0\r\n" + told(forgotten)
+			return ":0\r\n" + invalidationOf(forgotten)
 		}), byTracking, numbers(many)...)
 		time.Sleep(10 * time.Second) // Each length was equal often enough.
 		before := reads.Load()
@@ -232,9 +232,9 @@ func TestBlockedKeysAreReadOnceASecond(t *testing.T) {
 		var reads atomic.Int32
 		h := on(t, reader(func(string) string {
 			if n := reads.Add(1); n%2 == 0 { // The length changes all the time.
-				return ":1\r\n" + told("a")
+				return ":1\r\n" + invalidationOf("a")
 			}
-			return ":0\r\n" + told("a")
+			return ":0\r\n" + invalidationOf("a")
 		}), byTracking, "a")
 		h.eventuallyMarked("a Confirmed")
 		h.Block("a", named("a"), true)
@@ -340,8 +340,8 @@ func serveStream(conn net.Conn, flood func() string) {
 func TestFloodsAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, flood := range map[string]string{
-		"keys that nobody watches": told("b"),
-		"an armed key":             told("a"),
+		"keys that nobody watches": invalidationOf("b"),
+		"an armed key":             invalidationOf("a"),
 		"all keys":                 ">2\r\n+invalidate\r\n_\r\n",
 		"keys of another type":     ">2\r\n+invalidate\r\n*2\r\n:1\r\n*0\r\n",
 		"many keys at once":        ">2\r\n+invalidate\r\n*1000\r\n" + strings.Repeat("+b\r\n", 1000),
@@ -393,7 +393,7 @@ func TestRepliesOfOtherKeysLoseNoWake(t *testing.T) {
 			if reads.Load() > 40 {
 				return lengths[key]
 			}
-			return lengths[key] + told(key)
+			return lengths[key] + invalidationOf(key)
 		}), byTracking, "a", "b")
 		h.Eventually(reads.Load).WithTimeout(timeout).Should(BeNumerically(">=", 41))
 		unwoken := func() int { return int(reads.Load()) - len(h.marked()) }

@@ -225,10 +225,10 @@ func (s *session) confirmFirst() {
 	}
 	s.node.options.Recorder.Subscribed(s.node.options.Name, s.node.options.Database, true)
 	s.node.inspect.Set()
-	s.tell("Subscribed to keyspace notifications", nil)
+	s.note("Subscribed to keyspace notifications", nil)
 }
 
-func (s *session) tell(text string, cause error) {
+func (s *session) note(text string, cause error) {
 	s.news = append(s.news, news{text, cause})
 	s.node.changed.Set()
 }
@@ -274,7 +274,7 @@ func (s *session) split(names []string, cause *failure.Error) {
 		return
 	}
 	s.node.deny(names, forbidden)
-	s.tell("Redis rejects subscriptions to some channels", cause)
+	s.note("Redis rejects subscriptions to some channels", cause)
 }
 
 // length handles the reply to a read.
@@ -301,12 +301,12 @@ func (s *session) trackingAnswered(rejection *failure.Error) {
 		after := s.node.options.Timing.RefusedRetry // A script may block the server, for example.
 		if failure.IsRefusal(rejection) {
 			after = s.node.options.Timing.ForbiddenRetry
-			s.tell("Redis does not track keys", rejection)
+			s.note("Redis does not track keys", rejection)
 		}
 		s.tracking, s.node.trackAt = notTracking, time.Now().Add(after)
 		return
 	}
 	s.tracking = tracking
 	s.node.track()
-	s.tell("Tracking keys", nil)
+	s.note("Tracking keys", nil)
 }

@@ -76,7 +76,7 @@ func (i *inspector) ask(ctx context.Context) (told verify.Setting, answered bool
 	wanted := told.Flags.WithRecommended(classes...)
 	news := false
 	if i.configure && told.Readable && wanted != told.Flags {
-		news = i.evidence.Told(told, time.Now()) // Until now the server has published nothing for the missing flags.
+		news = i.evidence.SettingRead(told, time.Now()) // Until now the server has published nothing for the missing flags.
 		refused := i.set(ctx, wanted)
 		if told, answered = i.get(ctx); !answered {
 			if news {
@@ -86,7 +86,7 @@ func (i *inspector) ask(ctx context.Context) (told verify.Setting, answered bool
 		}
 		told.Refused = refused || told.Flags.WithRecommended(classes...) != told.Flags
 	}
-	if i.evidence.Told(told, time.Now()) || news {
+	if i.evidence.SettingRead(told, time.Now()) || news {
 		i.changed()
 	}
 	return told, true

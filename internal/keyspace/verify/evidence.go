@@ -51,8 +51,8 @@ func (e *Evidence) Heard(class Class) bool {
 	return !e.setting.Readable
 }
 
-// Told records the setting that was read. It reports whether it has changed.
-func (e *Evidence) Told(setting Setting, now time.Time) bool {
+// SettingRead records the setting that was read. It reports whether it has changed.
+func (e *Evidence) SettingRead(setting Setting, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	news := e.setting != setting

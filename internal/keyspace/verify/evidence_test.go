@@ -15,7 +15,7 @@ func TestEvidenceIsThatOfOneSession(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var e Evidence
-	e.Told(Setting{Readable: true, Flags: "KA"}, time.Unix(1000, 0))
+	e.SettingRead(Setting{Readable: true, Flags: "KA"}, time.Unix(1000, 0))
 	e.Heard(ClassList)
 	e.Begin()
 	setting, heard := e.of(ClassList)
@@ -31,9 +31,9 @@ func TestOnlyNewEvidenceIsNews(t *testing.T) {
 	g.Expect(e.Heard(ClassList)).To(BeFalse())
 	g.Expect(e.Heard(ClassHash)).To(BeTrue())
 	g.Expect(e.Heard(ClassList)).To(BeFalse())
-	g.Expect(e.Told(Setting{Readable: true}, time.Unix(1000, 0))).To(BeTrue())
-	g.Expect(e.Told(Setting{Readable: true}, time.Unix(1001, 0))).To(BeFalse())
-	g.Expect(e.Told(Setting{Readable: true, Flags: "Kl"}, time.Unix(1002, 0))).To(BeTrue())
+	g.Expect(e.SettingRead(Setting{Readable: true}, time.Unix(1000, 0))).To(BeTrue())
+	g.Expect(e.SettingRead(Setting{Readable: true}, time.Unix(1001, 0))).To(BeFalse())
+	g.Expect(e.SettingRead(Setting{Readable: true, Flags: "Kl"}, time.Unix(1002, 0))).To(BeTrue())
 	g.Expect(e.Heard(ClassSet)).To(BeFalse(), "the setting says it already")
 }
 
@@ -43,13 +43,13 @@ func TestSilentUntil(t *testing.T) {
 	second := func(s int64) time.Time { return time.Unix(1000+s, 0) }
 	var e Evidence
 	g.Expect(e.SilentUntil(ClassList, second(0))).To(BeZero())
-	e.Told(Setting{Readable: true, Flags: "Kl"}, second(1))
+	e.SettingRead(Setting{Readable: true, Flags: "Kl"}, second(1))
 	g.Expect(e.SilentUntil(ClassList, second(2))).To(BeZero())
 	g.Expect(e.SilentUntil(ClassSet, second(2))).To(Equal(second(2)))
-	e.Told(Setting{Readable: true, Flags: "Ks"}, second(3))
+	e.SettingRead(Setting{Readable: true, Flags: "Ks"}, second(3))
 	g.Expect(e.SilentUntil(ClassList, second(5))).To(Equal(second(5)), "the server is still silent")
 	g.Expect(e.SilentUntil(ClassSet, second(5))).To(Equal(second(3)), "the server is not silent any longer")
-	e.Told(Setting{Readable: true, Flags: "Kls"}, second(6))
+	e.SettingRead(Setting{Readable: true, Flags: "Kls"}, second(6))
 	g.Expect(e.SilentUntil(ClassList, second(9))).To(Equal(second(6)), "the time at which the change was read")
 	g.Expect(e.SilentUntil(ClassSet, second(9))).To(Equal(second(3)))
 }

@@ -37,7 +37,7 @@ func TestThePoolConnectsToWhatTheFlagsAllow(t *testing.T) {
 
 	dial := func(options options) bool {
 		conn := newPool(nil, options).Conn(auth.Endpoint{Address: server.Addr().String()}, 0)
-		subscription, err := conn.OpenPubSub(t.Context())
+		subscription, err := conn.OpenWire(t.Context())
 		if err == nil {
 			subscription.Close()
 		}

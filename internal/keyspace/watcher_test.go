@@ -222,7 +222,7 @@ func TestAServerThatIsDownAtTheStart(t *testing.T) {
 	h.Expect(server.Kill()).To(Succeed())
 	h.Ensure("emails", h.endpoint, list("emails"))
 	h.Eventually(func() error {
-		_, err := h.pool.Conn(h.endpoint, 0).OpenPubSub(t.Context())
+		_, err := h.pool.Conn(h.endpoint, 0).OpenWire(t.Context())
 		return err
 	}).WithTimeout(timeout).Should(HaveOccurred())
 	h.Expect(server.Restart(t.Context())).To(Succeed())

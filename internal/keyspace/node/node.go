@@ -340,7 +340,7 @@ func (n *Node) converse(ctx context.Context) (worked bool, err error) {
 	var confirmed bool
 	for wire != nil {
 		current := newSession(n, wire, confirmed)
-		wire, err = connection.UseUntilReplaced(ctx, wire, n.options.Conn.NextWire, current.run)
+		wire, err = n.options.Conn.UseWire(ctx, wire, current.run)
 		confirmed = confirmed || current.confirmed
 		n.end(wire != nil)
 	}

@@ -220,6 +220,6 @@ func (s *server) follow(ctx context.Context, dns hostLookup, restAfterMove time.
 	if moved {
 		s.closeClients()
 	}
-	s.dedicated.closeExcept(inUse)
+	s.wires.closeExcept(inUse)
 	return moved
 }

@@ -145,16 +145,3 @@ func (c *Conn) wait(ctx context.Context, server *server, changed <-chan struct{}
 		return failure.Classify(failure.ErrClosed)
 	}
 }
-
-// OpenPubSub dials a connection for subscriptions and sends PING. The caller must close it. If it fails, the endpoint
-// is marked down.
-func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
-	return open(c, func(s *server) (*PubSub, error) { return s.openPubSub(ctx, c.pool.timing.openTimeout) })
-}
-
-// Successor waits until the server is used with other credentials than those of a subscription connection, and then
-// returns a new connection with the current ones, as [Conn.OpenPubSub] does. It fails when ctx is done or the pool is
-// closed.
-func (c *Conn) Successor(ctx context.Context, of *PubSub) (*PubSub, error) {
-	return successor(ctx, c, &of.dedicated, c.OpenPubSub)
-}

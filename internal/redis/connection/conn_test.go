@@ -118,6 +118,6 @@ func TestNothingIsAskedAfterTheEndOfThePool(t *testing.T) {
 	g.Expect(conn.Ask(t.Context(), answer(nil))).To(MatchError(failure.ErrClosed))
 	g.Expect(conn.Do(t.Context(), answer(nil))).To(MatchError(failure.ErrClosed))
 	g.Expect(conn.WaitRestored(t.Context())).To(MatchError(failure.ErrClosed))
-	_, err := conn.OpenPubSub(t.Context())
+	_, err := conn.OpenWire(t.Context())
 	g.Expect(err).To(MatchError(failure.ErrClosed))
 }

@@ -213,5 +213,5 @@ func (s *server) withdraw(inUse *auth.Credentials) {
 		return
 	}
 	retired.close()
-	s.dedicated.closeAll()
+	s.wires.closeAll()
 }

@@ -40,7 +40,7 @@ func TestTheFirstLookAtASecret(t *testing.T) {
 			_, err := readLength(t.Context(), conn)
 			g.Expect(failure.Classify(err).Reason).To(Equal(test.reason))
 			g.Expect(failure.Classify(err).Message).To(ContainSubstring(test.words))
-			_, err = conn.OpenPubSub(t.Context())
+			_, err = conn.OpenWire(t.Context())
 			g.Expect(failure.Classify(err).Reason).To(Equal(test.reason))
 
 			secrets.set(map[string]string{"password": "first"})

@@ -62,17 +62,6 @@ func (s *server) dialWire(ctx context.Context, with *auth.Credentials, taken *se
 	}, greet)
 }
 
-// dialPubSub dials a connection for subscriptions, unless the endpoint is down.
-func (s *server) dialPubSub(ctx context.Context, with *auth.Credentials) (*seated, error) {
-	taken, err := s.seats.take(ctx, forMessages, 0, false)
-	if err != nil {
-		return nil, err
-	}
-	return s.connectIfUp(ctx, with, taken, func(conn net.Conn) net.Conn {
-		return resp.GuardMessages(conn, resp.Observer{})
-	}, func(ctx context.Context, conn net.Conn) error { return s.greet(ctx, conn, with, taken, 0) })
-}
-
 // handshake is what follows when a server has accepted a connection. The error may be an error reply.
 type handshake func(ctx context.Context, conn net.Conn) error
 

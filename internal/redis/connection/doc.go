@@ -32,7 +32,7 @@
 // The [auth.Credentials] of an endpoint are loaded before the first dial and kept in memory. The Secrets are read again
 // every 30 seconds and before each probe. When a value has changed, the package first makes a connection with the new
 // values. Only if that works, calls use new clients, the old clients are closed a second later, and subscriptions move
-// to new connections: see [Conn.Successor]. If the server rejects the new values, or the API server does not answer,
+// to new connections: see [Conn.UseWire]. If the server rejects the new values, or the API server does not answer,
 // the credentials in use stay in use. If a Secret was deleted or is invalid, the endpoint is not used any longer.
 //
 // Package redact removes the passwords of a server from what it says, where its errors are classified.
@@ -48,6 +48,6 @@
 //
 // The [Pool] has a server for each endpoint in use. A server has parts, each in a file of its own and with a lock of
 // its own: health (up or down, and the clients in use), traffic (late calls and working connections), credentials
-// (loaded, rejected, refused), clients, seats (all connections), and dedicated connections. Locks of parts are not nested, and no
+// (loaded, rejected, refused), clients, seats (all connections), and wires. Locks of parts are not nested, and no
 // lock is held during I/O.
 package connection

@@ -52,9 +52,9 @@ func TestAbandonedDialHoldsUpNoOther(t *testing.T) {
 	close(goOn)
 	g.Eventually(server.Dials).WithTimeout(timeout).Should(Equal(1), "the dial goes on")
 
-	pubSub, err := conn.OpenPubSub(t.Context())
+	wire, err := conn.OpenWire(t.Context())
 	g.Expect(err).NotTo(HaveOccurred(), "the abandoned dial holds up a subscription")
-	pubSub.Close()
+	wire.Close()
 	_, err = readLength(t.Context(), pool.Conn(conn.Endpoint(), 5))
 	g.Expect(err).NotTo(HaveOccurred(), "and another database")
 	_, err = readLength(t.Context(), conn)
@@ -95,9 +95,6 @@ func TestServerFarAwayIsReached(t *testing.T) {
 	}
 	g.Eventually(read).WithTimeout(timeout).Should(Succeed())
 	g.Expect(read()).To(Succeed(), "the connection is kept")
-	pubSub, err := conn.OpenPubSub(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	pubSub.Close()
 	wire, err := conn.OpenWire(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	wire.Close()

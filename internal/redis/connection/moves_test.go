@@ -102,19 +102,22 @@ func (z *zone) start(t *testing.T) *Conn {
 // subscribed opens a connection for subscriptions. The channel is closed when it has ended.
 func subscribed(t *testing.T, conn *Conn) (ended <-chan struct{}) {
 	t.Helper()
-	pubSub, err := conn.OpenPubSub(t.Context())
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(pubSub.Close)
+	g := NewWithT(t)
+	wire, err := conn.OpenWire(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(wire.Close)
+	g.Expect(wire.Send([]string{"subscribe", "news"})).To(Succeed())
+	g.Expect(receive(wire)).To(BeEquivalentTo([]any{"subscribe", "news", int64(1)}))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for {
-			if _, err := pubSub.Receive(t.Context(), time.Hour); err != nil {
+			if _, err := wire.Receive(time.Hour); err != nil {
 				return
 			}
 		}
 	}()
-	t.Cleanup(func() { pubSub.Close(); <-done })
+	t.Cleanup(func() { wire.Close(); <-done })
 	return done
 }
 
@@ -215,8 +218,8 @@ func TestMovesDisturbNobody(t *testing.T) {
 	stop := keepUsing(t, 8, func() {
 		_, err := readLength(t.Context(), conn)
 		g.Expect(err).To(Or(Succeed(), MatchError(failure.ErrBusy)))
-		if pubSub, err := conn.OpenPubSub(t.Context()); err == nil {
-			pubSub.Close()
+		if wire, err := conn.OpenWire(t.Context()); err == nil {
+			wire.Close()
 		}
 	})
 	for round := range 20 {
@@ -229,7 +232,7 @@ func TestMovesDisturbNobody(t *testing.T) {
 	server := conn.pool.servers[named]
 	conn.pool.mu.Unlock()
 	g.Expect(server.users).To(BeZero())
-	g.Expect(server.dedicated.open).To(BeEmpty())
+	g.Expect(server.wires.open).To(BeEmpty())
 }
 
 // Reads and subscriptions use the same server, though the name resolves to two.
@@ -247,7 +250,7 @@ func TestANameOfTwoServersMeansOneOfThem(t *testing.T) {
 	served := map[int64]string{1: "127.0.0.1", 2: "127.0.0.2"}[first]
 	clients, err := z.servers[served].Client().ClientList(t.Context()).Result()
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(clients).To(ContainSubstring("cmd=ping"), "subscriptions use the server that the depth is read from")
+	g.Expect(clients).To(ContainSubstring("cmd=subscribe"), "subscriptions use the server that the depth is read from")
 
 	// When that server fails, the other one is used.
 	g.Expect(z.servers[served].Kill()).To(Succeed())

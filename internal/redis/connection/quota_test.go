@@ -109,9 +109,9 @@ func TestWhatNobodyClaimsAnyMoreIsClosed(t *testing.T) {
 		g.Expect(pool.Claim("team", name, endpoint, database)).To(Succeed())
 		length(t, pool.Conn(endpoint, database))
 	}
-	pubSub, err := pool.Conn(endpoint, 0).OpenPubSub(t.Context())
+	wire, err := pool.Conn(endpoint, 0).OpenWire(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	defer pubSub.Close()
+	defer wire.Close()
 	clients := func(of string) func() (int, error) {
 		return func() (int, error) {
 			list, err := server.Client().ClientList(t.Context()).Result()
@@ -128,9 +128,9 @@ func TestWhatNobodyClaimsAnyMoreIsClosed(t *testing.T) {
 	pool.Release("team", "b")
 	pool.Release("team", "c")
 	g.Eventually(clients("addr=")).WithTimeout(timeout).Should(Equal(2 * 1))
-	_, err = pubSub.Receive(t.Context(), timeout)
+	_, err = receive(wire)
 	for err == nil {
-		_, err = pubSub.Receive(t.Context(), timeout)
+		_, err = receive(wire)
 	}
 	g.Expect(length(t, pool.Conn(endpoint, 0))).To(BeZero(), "the endpoint can be used again")
 }
@@ -163,7 +163,7 @@ func TestNothingIsKeptOfWhatIsUsedForAMomentAfterItsClaim(t *testing.T) {
 		pool.Release("team", "a")
 
 		g.Expect(conn.WaitUp(t.Context())).To(Succeed())
-		_, err := conn.OpenPubSub(t.Context())
+		_, err := conn.OpenWire(t.Context())
 		g.Expect(err).To(HaveOccurred())
 		synctest.Wait()
 		pool.mu.Lock()

@@ -203,9 +203,9 @@ func TestSecretsThatAreWithdrawn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRotating(t)
-			pubSub, err := r.conn.OpenPubSub(t.Context())
+			wire, err := r.conn.OpenWire(t.Context())
 			r.Expect(err).NotTo(HaveOccurred())
-			defer pubSub.Close()
+			defer wire.Close()
 			r.secrets.set(test.left)
 			r.Eventually(func() string { return reasonOf(t, r.conn) }).WithTimeout(timeout).Should(Equal(string(test.reason)))
 			r.Eventually(r.ids).WithTimeout(timeout).Should(BeEmpty(), "no connection with the old credentials is left")
@@ -233,19 +233,19 @@ func TestTheCertificateOfTheAuthorityChanges(t *testing.T) {
 func TestASubscriptionHasASuccessor(t *testing.T) {
 	t.Parallel()
 	r := newRotating(t)
-	pubSub, err := r.conn.OpenPubSub(t.Context())
+	wire, err := r.conn.OpenWire(t.Context())
 	r.Expect(err).NotTo(HaveOccurred())
-	defer pubSub.Close()
+	defer wire.Close()
 	r.acl("resetpass", ">second") // New connections are rejected until the Secret has the new password too.
 	r.secrets.set(map[string]string{"password": "second"})
-	next, err := r.conn.Successor(t.Context(), pubSub)
+	next, err := r.conn.nextWire(t.Context(), wire)
 	r.Expect(err).NotTo(HaveOccurred())
 	defer next.Close()
 	r.Expect(next.credentials.Password()).To(Equal("second"))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
-	_, err = r.conn.Successor(ctx, next)
+	_, err = r.conn.nextWire(ctx, next)
 	r.Expect(err).To(MatchError(context.Canceled), "the credentials have not changed since")
 }
 

@@ -41,9 +41,9 @@ func TestAServerHasFewConnections(t *testing.T) {
 			most = max(most, now)
 		}
 	})
-	pubSub, err := pool.Conn(e, 0).OpenPubSub(t.Context())
+	first, err := pool.Conn(e, 0).OpenWire(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	defer pubSub.Close()
+	defer first.Close()
 	var readers sync.WaitGroup
 	for i := range atOnce {
 		readers.Go(func() {
@@ -123,7 +123,7 @@ func TestAFullServerGetsConnectionsBack(t *testing.T) {
 	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
 	hold(t, conn, DefaultConnections-reservedConnections)
 	g.Expect(server.Client().ConfigSet(t.Context(), "maxclients", "1").Err()).To(Succeed())
-	_, err := conn.OpenPubSub(t.Context())
+	_, err := conn.OpenWire(t.Context())
 	g.Expect(failure.Classify(err).Message).To(ContainSubstring("accepts no more clients"))
 	g.Expect(connected(t, server)()).To(Equal(1))
 	g.Expect(length(t, conn)).To(BeZero())

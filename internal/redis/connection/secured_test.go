@@ -131,12 +131,11 @@ func TestAUserOfFewPermissionsIsEnough(t *testing.T) {
 	conn := startReal(t, withSecrets(secrets)).Conn(endpoint, 0)
 	g.Expect(length(t, conn)).To(BeEquivalentTo(2))
 
-	pubSub, err := conn.OpenPubSub(t.Context())
+	wire, err := conn.OpenWire(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	defer pubSub.Close()
-	g.Expect(pubSub.Receive(t.Context(), timeout)).To(BeAssignableToTypeOf(&redis.Pong{}))
-	g.Expect(pubSub.Subscribe(t.Context(), "news")).To(Succeed())
-	g.Expect(pubSub.Receive(t.Context(), timeout)).To(HaveField("Channel", "news"))
+	defer wire.Close()
+	g.Expect(wire.Send([]string{"subscribe", "news"})).To(Succeed())
+	g.Expect(receive(wire)).To(BeEquivalentTo([]any{"subscribe", "news", int64(1)}))
 	g.Expect(secrets.count()).To(Equal(1), "the Secret is read once")
 }
 
@@ -182,9 +181,9 @@ func TestAUserWhoMayNotChooseADatabase(t *testing.T) {
 	pool := startReal(t, withSecrets(newSecrets(map[string]string{"password": "open sesame"})))
 	g.Expect(reasonOf(t, pool.Conn(endpoint, 3))).To(Equal(string(failure.ReasonPermissionDenied)))
 	g.Expect(length(t, pool.Conn(endpoint, 0))).To(BeZero(), "the other databases still work")
-	pubSub, err := pool.Conn(endpoint, 3).OpenPubSub(t.Context())
+	wire, err := pool.Conn(endpoint, 3).OpenWire(t.Context())
 	g.Expect(err).NotTo(HaveOccurred(), "subscriptions need no database")
-	pubSub.Close()
+	wire.Close()
 }
 
 // The password is sent before the server has shown that it is Redis. Another kind of server could run a line of it as a
@@ -294,10 +293,9 @@ func TestTLS(t *testing.T) {
 			conn := pool.Conn(endpoint, 2)
 			if test.failed == "" {
 				g.Expect(length(t, conn)).To(BeZero())
-				pubSub, err := conn.OpenPubSub(t.Context())
+				wire, err := conn.OpenWire(t.Context())
 				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(pubSub.Receive(t.Context(), timeout)).To(BeAssignableToTypeOf(&redis.Pong{}))
-				pubSub.Close()
+				wire.Close()
 				return
 			}
 			_, err := readLength(t.Context(), conn)

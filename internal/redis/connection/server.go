@@ -33,7 +33,7 @@ type server struct {
 	health      *health
 	traffic     traffic
 	credentials credentials
-	dedicated   dedicatedConns
+	wires       wires
 	dialSlots   dialSlots
 	// pin has the address that all connections to the endpoint use.
 	pin    pin
@@ -140,5 +140,5 @@ func (s *server) markUp() {
 func (s *server) end() {
 	close(s.gone)
 	s.closeClients()
-	s.dedicated.closeAll()
+	s.wires.closeAll()
 }

@@ -171,13 +171,13 @@ func TestBadServersAreErrorsNotPanics(t *testing.T) {
 				return failure.Classify(err).Message
 			}).WithTimeout(timeout).Should(ContainSubstring(test.words))
 
-			pubSub, err := startReal(t).Conn(endpoint, 0).OpenPubSub(t.Context())
+			wire, err := startReal(t).Conn(endpoint, 0).OpenWire(t.Context())
 			if err != nil {
 				return
 			}
-			defer pubSub.Close()
+			defer wire.Close()
 			for err == nil || failure.IsReply(err) {
-				_, err = pubSub.Receive(t.Context(), timeout)
+				_, err = receive(wire)
 			}
 			g.Expect(failure.Classify(err).Message).NotTo(BeEmpty())
 		})
@@ -209,24 +209,24 @@ func TestManyUsersOfABadServerMakeFewDials(t *testing.T) {
 	})
 }
 
-func TestAPubSubNeverReconnects(t *testing.T) {
+func TestAWireNeverReconnects(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	pubSub, err := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0).OpenPubSub(t.Context())
+	wire, err := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0).OpenWire(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	defer pubSub.Close()
-	g.Expect(pubSub.Receive(t.Context(), timeout)).To(BeAssignableToTypeOf(&redis.Pong{}))
-	g.Expect(pubSub.Subscribe(t.Context(), "news")).To(Succeed())
-	g.Expect(pubSub.Receive(t.Context(), timeout)).To(HaveField("Channel", "news"))
+	defer wire.Close()
+	g.Expect(wire.Send([]string{"subscribe", "news"})).To(Succeed())
+	g.Expect(receive(wire)).To(BeEquivalentTo([]any{"subscribe", "news", int64(1)}))
 
 	g.Expect(server.Client().ClientKillByFilter(t.Context(), "type", "pubsub").Err()).To(Succeed())
 	for range 3 {
-		_, err = pubSub.Receive(t.Context(), timeout)
+		_, err = receive(wire)
 		g.Expect(err).To(HaveOccurred())
 		g.Expect(failure.IsReply(err)).To(BeFalse())
-		g.Expect(pubSub.Subscribe(t.Context(), "more")).NotTo(Succeed())
-		g.Expect(pubSub.Ping(t.Context())).NotTo(Succeed())
+		wire.Close()
+		g.Expect(wire.Send([]string{"subscribe", "more"})).NotTo(Succeed())
+		g.Expect(wire.Send([]string{"ping"})).NotTo(Succeed())
 	}
 	clients, err := server.Client().ClientList(t.Context()).Result()
 	g.Expect(err).NotTo(HaveOccurred())
@@ -234,27 +234,26 @@ func TestAPubSubNeverReconnects(t *testing.T) {
 }
 
 // Whoever may publish on a channel, or is the server, decides how large a message is.
-func TestALargeMessageEndsAPubSub(t *testing.T) {
+func TestALargeMessageEndsAWire(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	pubSub, err := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0).OpenPubSub(t.Context())
+	wire, err := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0).OpenWire(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	defer pubSub.Close()
-	g.Expect(pubSub.Receive(t.Context(), timeout)).To(BeAssignableToTypeOf(&redis.Pong{}))
-	g.Expect(pubSub.Subscribe(t.Context(), "news")).To(Succeed())
-	g.Expect(pubSub.Receive(t.Context(), timeout)).To(HaveField("Channel", "news"))
+	defer wire.Close()
+	g.Expect(wire.Send([]string{"subscribe", "news"})).To(Succeed())
+	g.Expect(receive(wire)).To(BeEquivalentTo([]any{"subscribe", "news", int64(1)}))
 	publish := func(bytes int) {
 		g.Expect(server.Client().Publish(t.Context(), "news", strings.Repeat("x", bytes)).Err()).To(Succeed())
 	}
 	publish(8 << 10)
-	g.Expect(pubSub.Receive(t.Context(), timeout)).To(HaveField("Payload", HaveLen(8<<10)))
+	g.Expect(receive(wire)).To(ContainElement(HaveLen(8 << 10)))
 	publish(20 << 10)
-	_, err = pubSub.Receive(t.Context(), timeout)
+	_, err = receive(wire)
 	g.Expect(failure.Classify(err).Message).To(ContainSubstring("replies that are too large"))
 }
 
-func TestAPubSubKeepsItsEndpoint(t *testing.T) {
+func TestAWireKeepsItsEndpoint(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
@@ -265,13 +264,13 @@ func TestAPubSubKeepsItsEndpoint(t *testing.T) {
 		return slices.Collect(maps.Keys(pool.servers))
 	}
 	used := auth.Endpoint{Address: server.Addr()}
-	pubSub, err := pool.Conn(used, 0).OpenPubSub(t.Context())
+	wire, err := pool.Conn(used, 0).OpenWire(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), answer(nil))).To(Succeed())
 	g.Eventually(endpoints).WithTimeout(timeout).Should(ConsistOf(used))
-	pubSub.Close()
+	wire.Close()
 	g.Eventually(endpoints).WithTimeout(timeout).Should(BeEmpty())
-	pubSub.Close()
+	wire.Close()
 }
 
 // startReal runs a pool with real connections until the test ends. It is patient, since a machine may be busy.
@@ -352,7 +351,7 @@ func TestAFullServerKeepsTheConnectionsItHas(t *testing.T) {
 		g.Expect(only.Ping(ctx).Err()).To(Succeed())
 		_, err := readLength(ctx, conn)
 		g.Expect(err).To(MatchError(failure.ErrBusy))
-		_, err = conn.OpenPubSub(ctx)
+		_, err = conn.OpenWire(ctx)
 		g.Expect(failure.Classify(err).Message).To(ContainSubstring("accepts no more clients"))
 		return nil
 	})
@@ -426,10 +425,11 @@ func TestRefusedCredentialsOnAPubSubTakeTheEndpointDown(t *testing.T) {
 		return redistest.Usual
 	})
 	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
-	pubSub, err := conn.OpenPubSub(t.Context())
+	wire, err := conn.OpenWire(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	defer pubSub.Close()
-	_, err = pubSub.Receive(t.Context(), timeout)
+	defer wire.Close()
+	g.Expect(wire.Send([]string{"ping"})).To(Succeed())
+	_, err = receive(wire)
 	g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonAuthFailed))
 	_, err = readLength(t.Context(), conn)
 	g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonAuthFailed))

@@ -8,8 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"sync"
 	"time"
 
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
@@ -20,10 +23,16 @@ import (
 // [Wire.Send] and [Wire.Receive] may be called concurrently. The end of a context interrupts neither; call Close for
 // that.
 type Wire struct {
-	dedicated
+	server      *server
+	credentials *auth.Credentials
+	// remote is the address of the server.
+	remote  netip.AddrPort
 	conn    *seated
 	replies *resp.Reader
 	command []byte // the buffer of Send
+	// release is called when the connection is closed.
+	release func()
+	closing sync.Once
 	// resp3 means that the server speaks RESP3, and selected that the commands work on the database.
 	resp3, selected bool
 }
@@ -33,19 +42,29 @@ type Wire struct {
 func (w *Wire) Tracks() bool { return w.resp3 && w.selected }
 
 // OpenWire dials a connection, authenticates and selects the database. The caller must close it. If it fails, the
-// endpoint is marked down.
+// endpoint is marked down. If the pool has forgotten the server meanwhile, it fails as well.
 func (c *Conn) OpenWire(ctx context.Context) (*Wire, error) { return c.openWire(ctx, false) }
 
-// NextWire waits until the server is used with other credentials than those of a connection, and then returns a new
-// connection with the current ones, as [Conn.OpenWire] does. It fails when ctx is done or the pool is closed.
-func (c *Conn) NextWire(ctx context.Context, of *Wire) (*Wire, error) {
-	return successor(ctx, c, &of.dedicated, func(ctx context.Context) (*Wire, error) { return c.openWire(ctx, true) })
-}
-
 func (c *Conn) openWire(ctx context.Context, replaces bool) (*Wire, error) {
-	return open(c, func(s *server) (*Wire, error) {
-		return s.openWire(ctx, c.database, replaces, c.pool.timing.openTimeout)
-	})
+	server, err := c.pool.acquire(c.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	w, err := server.openWire(ctx, c.database, replaces, c.pool.timing.openTimeout)
+	if err != nil {
+		c.pool.release(server)
+		return nil, err
+	}
+	w.release = func() {
+		server.wires.remove(w)
+		c.pool.release(server)
+	}
+	server.wires.add(w) // From now on the server may close it.
+	if !c.pool.knows(server) {
+		w.Close()
+		return nil, failure.Classify(fmt.Errorf("connecting to %s: %w", c.endpoint, failure.ErrBusy))
+	}
+	return w, nil
 }
 
 // openWire connects with the credentials in use, and loads them if necessary. If it fails, the server is marked down.
@@ -53,7 +72,7 @@ func (s *server) openWire(ctx context.Context, database int, replaces bool, time
 	began := time.Now()
 	openCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	w := &Wire{dedicated: dedicated{server: s}}
+	w := &Wire{server: s}
 	err := w.open(openCtx, database, replaces)
 	switch {
 	case err == nil:
@@ -82,7 +101,7 @@ func (w *Wire) open(ctx context.Context, database int, replaces bool) (err error
 	if err != nil {
 		return err
 	}
-	w.remote, w.disconnect, w.replies = remoteOf(w.conn), func() { _ = w.conn.Close() }, resp.NewReader(w.conn)
+	w.remote, w.replies = remoteOf(w.conn), resp.NewReader(w.conn)
 	return nil
 }
 
@@ -129,3 +148,28 @@ func (w *Wire) Receive(timeout time.Duration) (any, error) {
 
 // Refused returns the class of an error reply. If the server no longer accepts the credentials, it is marked down.
 func (w *Wire) Refused(reply resp.Error) *failure.Error { return w.failed(reply) }
+
+// Close closes the connection, which ends a Receive that waits. It may be called more than once.
+func (w *Wire) Close() {
+	w.closing.Do(func() {
+		_ = w.conn.Close()
+		w.release()
+	})
+}
+
+// failed classifies the error of a Receive. If the server has rejected the credentials, it is marked down.
+func (w *Wire) failed(err error) *failure.Error {
+	cause := w.server.passwords.Error(failure.Classify(err))
+	if cause.Reason == failure.ReasonAuthFailed {
+		w.server.markDown(w.credentials, cause)
+	}
+	return cause
+}
+
+// classified classifies an error and removes the passwords from it.
+func (w *Wire) classified(err error) error {
+	if err == nil {
+		return nil
+	}
+	return w.server.passwords.Error(failure.Classify(err))
+}

@@ -293,21 +293,25 @@ func (w *watcher) listen(ctx context.Context, conn *connection.Conn) {
 
 // listenOnce listens on one connection until it ends.
 func (w *watcher) listenOnce(ctx context.Context, conn *connection.Conn) error {
-	pubSub, err := conn.OpenPubSub(ctx)
+	wire, err := conn.OpenWire(ctx)
 	if err != nil {
 		return err
 	}
-	defer pubSub.Close()
-	defer context.AfterFunc(ctx, pubSub.Close)()
-	if err := pubSub.Subscribe(ctx, failoverChannels...); err != nil {
+	defer wire.Close()
+	defer context.AfterFunc(ctx, wire.Close)()
+	if err := wire.Send(append([]string{"subscribe"}, failoverChannels...)); err != nil {
 		return err
 	}
 	// This is for the events of all masters that the sentinel monitors. Those of others may use it up; the sentinels are
 	// polled every second anyway.
 	pace := rate.NewLimiter(rate.Every(eventInterval), eventsAtOnce)
 	for {
-		if _, err := pubSub.Receive(ctx, listenTimeout); err != nil {
+		message, err := wire.Receive(listenTimeout)
+		if err != nil {
 			return err
+		}
+		if refusal, refused := message.(resp.Error); refused {
+			return wire.Refused(refusal)
 		}
 		if err := pace.Wait(ctx); err != nil {
 			return err

@@ -59,11 +59,11 @@ func (w *Watcher) State(id ID) State {
 	}
 	for spot := range watched.spots() {
 		subscribed := w.nodeOf(spot).State(spot.key.Name).Subscription
-		state.LastEvent = latest(state.LastEvent, subscribed.HeardAt)
+		state.LastEvent = verify.Later(state.LastEvent, subscribed.HeardAt)
 		if spot.key.Final {
-			state.LastEnd = latest(state.LastEnd, subscribed.ShrunkAt)
+			state.LastEnd = verify.Later(state.LastEnd, subscribed.ShrunkAt)
 		}
-		state.Since = latest(state.Since, subscribed.Since)
+		state.Since = verify.Later(state.Since, subscribed.Since)
 	}
 	return state
 }
@@ -77,13 +77,6 @@ func (w *Watcher) judge(id ID, watched *watch, now time.Time) (until time.Time) 
 	tracking, holds := w.judgeTracking(watched, now)
 	watched.tracking = tracking
 	return verify.Earlier(verify.Earlier(until, holds), watched.leaves())
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // Observed takes a depth of a key that was read from began until now. It reports whether this shows that an earlier
@@ -196,7 +189,7 @@ func (w *Watcher) unchanged(watched *watch) (since time.Time) {
 		if !key.Present {
 			return time.Time{}
 		}
-		since = latest(since, key.Since)
+		since = verify.Later(since, key.Since)
 	}
 	return since
 }

@@ -66,16 +66,9 @@ func (s *session) nextTime(pingAt time.Time) time.Time {
 	case s.tracking == notTracking:
 		next = verify.Earlier(next, n.trackAt)
 	case len(n.timetable) > 0:
-		next = verify.Earlier(next, later(n.timetable[0].read.due, s.readAt))
+		next = verify.Earlier(next, verify.Later(n.timetable[0].read.due, s.readAt))
 	}
 	return next
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // subscriptions adds SUBSCRIBE or UNSUBSCRIBE to the flight.

@@ -57,51 +57,51 @@ func (i *inspector) run(ctx context.Context, due <-chan struct{}) {
 		case <-due:
 		case <-again:
 		}
-		told, answered := i.ask(ctx)
-		again = time.After(untilAsking(told, answered))
-		if answered && told != logged {
-			i.log.Info("Read "+verify.Parameter+" from Redis", "readable", told.Readable, "value", told.Flags.Known())
-			logged = told
+		setting, answered := i.ask(ctx)
+		again = time.After(untilAsking(setting, answered))
+		if answered && setting != logged {
+			i.log.Info("Read "+verify.Parameter+" from Redis", "readable", setting.Readable, "value", setting.Flags.Known())
+			logged = setting
 		}
 	}
 }
 
 // ask reads the setting, and adds missing flags if configured. After that it reads the setting again, because some
 // servers reply OK and change nothing.
-func (i *inspector) ask(ctx context.Context) (told verify.Setting, answered bool) {
-	if told, answered = i.get(ctx); !answered {
-		return told, false
+func (i *inspector) ask(ctx context.Context) (setting verify.Setting, answered bool) {
+	if setting, answered = i.get(ctx); !answered {
+		return setting, false
 	}
 	classes := i.classes()
-	wanted := told.Flags.WithRecommended(classes...)
+	wanted := setting.Flags.WithRecommended(classes...)
 	news := false
-	if i.configure && told.Readable && wanted != told.Flags {
-		news = i.evidence.SettingRead(told, time.Now()) // Until now the server has published nothing for the missing flags.
+	if i.configure && setting.Readable && wanted != setting.Flags {
+		news = i.evidence.SettingRead(setting, time.Now()) // Until now the server has published nothing for the missing flags.
 		refused := i.set(ctx, wanted)
-		if told, answered = i.get(ctx); !answered {
+		if setting, answered = i.get(ctx); !answered {
 			if news {
 				i.changed()
 			}
-			return told, false
+			return setting, false
 		}
-		told.Refused = refused || told.Flags.WithRecommended(classes...) != told.Flags
+		setting.Refused = refused || setting.Flags.WithRecommended(classes...) != setting.Flags
 	}
-	if i.evidence.SettingRead(told, time.Now()) || news {
+	if i.evidence.SettingRead(setting, time.Now()) || news {
 		i.changed()
 	}
-	return told, true
+	return setting, true
 }
 
 // untilAsking returns the time until the next read.
-func untilAsking(told verify.Setting, answered bool) time.Duration {
-	if answered && (told.Refused || !told.Readable) {
+func untilAsking(setting verify.Setting, answered bool) time.Duration {
+	if answered && (setting.Refused || !setting.Readable) {
 		return failure.RejectedRetry
 	}
 	return settingInterval
 }
 
 // get reads the setting. There is no answer if the server cannot be reached.
-func (i *inspector) get(ctx context.Context) (told verify.Setting, answered bool) {
+func (i *inspector) get(ctx context.Context) (setting verify.Setting, answered bool) {
 	var answer map[string]string
 	err := i.conn.Ask(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
 		answer, err = client.ConfigGet(ctx, verify.Parameter).Result()

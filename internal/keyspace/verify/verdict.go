@@ -140,6 +140,14 @@ func Earlier(a, b time.Time) time.Time {
 	return a
 }
 
+// Later returns the later of two times.
+func Later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // notConfigured returns the verdict on keys while the setting lacks flags for one of them.
 func notConfigured(setting Setting, wanted func() []Class) Verdict {
 	if setting.Extended && !setting.Refused {

@@ -139,9 +139,9 @@ func (s *server) accept(ctx context.Context) (net.Conn, error) {
 	return s.pin.Dial(ctx, s.dialer, "tcp", s.endpoint.Address)
 }
 
-// dialSlots limit the dials to a server. While no connection works, first is held until the handshake has ended, whether or not
-// anybody still waits for the connection: one dial finds out whether the server is down, and the others need not try. While a connection works,
-// more applies instead, so that connecting to a distant server does not take too long.
+// dialSlots limit the dials to a server. While no connection works, first is held until the handshake has ended, whether or
+// not anybody still waits for the connection: one dial finds out whether the server is down, and the others need not try.
+// While a connection works, more applies instead, so that connecting to a distant server does not take too long.
 type dialSlots struct{ first, more chan struct{} }
 
 // acquireDial waits until the caller may dial. It returns whether no other dial is under way and no connection works.

@@ -48,6 +48,6 @@
 //
 // The [Pool] has a server for each endpoint in use. A server has parts, each in a file of its own and with a lock of
 // its own: health (up or down, and the clients in use), traffic (late calls and working connections), credentials
-// (loaded, rejected, refused), clients, seats (all connections), and wires. Locks of parts are not nested, and no
-// lock is held during I/O.
+// (loaded, rejected, refused), clients, seats (all connections), and wires. Locks of parts are not nested, and no lock is
+// held during I/O.
 package connection

@@ -43,8 +43,8 @@ func (p *Pool) Release(tenant, name string) {
 }
 
 // ClaimAgain replaces the masters that owners of a Cluster have claimed, all at the same moment: keys may have moved from
-// one master to another. Those that had masters come first. It returns the errors of those for which their tenant would claim too many databases. For them only
-// the Cluster counts, and they must not use its masters.
+// one master to another. Owners that had masters come first. It returns the errors of those for which their tenant would
+// claim too many databases. For them only the Cluster counts, and they must not use its masters.
 func (p *Pool) ClaimAgain(masters map[Owner][]auth.Endpoint) (refused map[Owner]error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

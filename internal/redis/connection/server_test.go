@@ -290,7 +290,8 @@ func impatient(p *Pool) {
 	p.timing.call, p.timing.dial, p.timing.openTimeout, p.timing.lateAfter = is.call, is.dial, is.openTimeout, is.lateAfter
 }
 
-// roomy has a connection for each of the calls that are made at the same time. Calls that wait for one would share timers between
+// roomy has connections for all calls that are made at the same time, and for those that have given up while the dial goes
+// on. Calls that wait for one would share timers of the client library between
 // synctest bubbles.
 func roomy(p *Pool) { p.connections = 4 * atOnce }
 

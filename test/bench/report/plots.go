@@ -15,7 +15,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/svg"
 )
 
-// sumOf tells plots apart. The file holds it, so that one that is out of date can be told.
+// sumOf identifies a plot. The file holds it, so that a test finds one that is out of date.
 func sumOf(p svg.Plot) string {
 	p.Sum = ""
 	text, err := json.Marshal(p)

@@ -416,7 +416,7 @@ func TestAFullServerWithoutAConnectionOfOursIsDown(t *testing.T) {
 }
 
 // A subscription connection uses the same credentials as all others.
-func TestRefusedCredentialsOnAPubSubTakeTheEndpointDown(t *testing.T) {
+func TestRefusedCredentialsOnAWireTakeTheEndpointDown(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.NewScripted(t, func(args []string) string {

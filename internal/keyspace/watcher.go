@@ -126,7 +126,19 @@ func New(options Options) *Watcher {
 	}
 	w.throttle = coalesce.NewThrottle(func(wake coalesce.Wake) { w.options.Deliver(wake) }, func() { w.options.Recorder.Coalesced() })
 	w.mark = w.throttle.Mark
+	options.Pool.OnRestored(w.restored)
 	return w
+}
+
+// restored wakes the ids that watch keys of a server which answers again.
+func (w *Watcher) restored(e auth.Endpoint) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for at, each := range w.nodes {
+		if at.endpoint == e {
+			each.Restored()
+		}
+	}
 }
 
 // NeedLeaderElection tells the manager that only the leader subscribes.

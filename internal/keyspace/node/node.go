@@ -288,13 +288,12 @@ func (n *Node) State(name string) State {
 	}
 }
 
-// Run watches the keys until ctx is done. While the server is down it waits for the prober of the pool.
+// Run watches the keys until ctx is done. While the server is down it waits for the keeper of the server.
 func (n *Node) Run(ctx context.Context) {
-	var others sync.WaitGroup
-	defer others.Wait()
+	var inspecting sync.WaitGroup
+	defer inspecting.Wait()
 	n.received, n.invalidations = n.options.Recorder.Received(n.options.Name), n.options.Recorder.Invalidated(n.options.Name)
-	others.Go(func() { n.wakeRestored(ctx) })
-	others.Go(func() { newInspector(n).run(ctx, n.inspect) })
+	inspecting.Go(func() { newInspector(n).run(ctx, n.inspect) })
 	var backoff connection.Backoff
 	var lastEnd string
 	for n.options.Conn.WaitUp(ctx) == nil {
@@ -320,14 +319,12 @@ func (n *Node) Run(ctx context.Context) {
 	}
 }
 
-// wakeRestored marks all ids whenever the server answers again. Their reads may have failed during the outage, and if the
+// Restored marks all ids, because the server answers again. Their reads may have failed during the outage, and if the
 // session has survived it, nothing else wakes them.
-func (n *Node) wakeRestored(ctx context.Context) {
-	for n.options.Conn.WaitRestored(ctx) == nil {
-		n.mu.Lock()
-		n.wakeAll()
-		n.mu.Unlock()
-	}
+func (n *Node) Restored() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.wakeAll()
 }
 
 // converse uses one connection until it ends, and its successor if the credentials change. It reports whether the server

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
 
 const (
@@ -62,39 +64,47 @@ func (n *network) dial(_ context.Context, _, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// pinned returns a pin with this address in use.
-func pinned(t *testing.T, address string) *pin {
+// hostNamed returns a server with a host name, whose connections are made with dial.
+func hostNamed(dial dialFunc) *server {
+	pool := NewPool(Options{Dial: dial})
+	pool.timing.restAfterMove = rest
+	return pool.newServer(auth.Endpoint{Address: name})
+}
+
+// pinned returns a server with this address in use.
+func pinned(t *testing.T, address string) *server {
 	t.Helper()
-	var pin pin
 	servers := network{servers: []string{address}}
-	_, err := pin.Dial(t.Context(), servers.dial, "tcp", name)
+	server := hostNamed(servers.dial)
+	_, err := server.accept(t.Context())
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return &pin
+	return server
 }
 
 func TestAllConnectionsLeadWhereTheFirstDoes(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	var pin pin
 	servers := network{}
-	_, err := pin.Dial(t.Context(), servers.dial, "tcp", name)
+	server := hostNamed(servers.dial)
+	_, err := server.accept(t.Context())
 	g.Expect(err).To(HaveOccurred())
-	g.Expect(pin.Address().IsValid()).To(BeFalse(), "after a dial that failed")
+	g.Expect(server.addressInUse().IsValid()).To(BeFalse(), "after a dial that failed")
 
 	servers.servers = []string{"[::ffff:10.0.0.1]:6379", "10.0.0.2:6379"}
 	for range 3 {
-		_, err := pin.Dial(t.Context(), servers.dial, "tcp", name)
+		_, err := server.accept(t.Context())
 		g.Expect(err).NotTo(HaveOccurred())
 	}
 	g.Expect(servers.dialed).To(Equal([]string{name, name, "10.0.0.1:6379", "10.0.0.1:6379"}))
 
-	pin.Release()
-	_, err = pin.Dial(t.Context(), servers.dial, "tcp", name)
+	inUse, _ := server.current()
+	server.markDown(inUse, errRefusedConnection)
+	_, err = server.accept(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(servers.dialed[4]).To(Equal(name))
 }
 
-func TestLookUpTellsAMove(t *testing.T) {
+func TestALookUpShowsAMove(t *testing.T) {
 	t.Parallel()
 	used, other, third := "10.0.0.1", "10.0.0.2", "10.0.0.3"
 	for about, c := range map[string]struct {
@@ -114,9 +124,9 @@ func TestLookUpTellsAMove(t *testing.T) {
 		t.Run(about, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			pin, answers := pinned(t, used+":6379"), &dns{answers: c.answers, err: c.err}
+			server, answers := pinned(t, used+":6379"), &dns{answers: c.answers, err: c.err}
 			for i, moved := range c.moved {
-				g.Expect(pin.LookUp(t.Context(), answers, name, rest)).To(Equal(moved), "at look-up %d", i)
+				g.Expect(server.resolve(t.Context(), answers)).To(Equal(moved), "at look-up %d", i)
 				g.Expect(answers.asked).To(Equal("redis.mail.svc"))
 			}
 		})
@@ -126,24 +136,25 @@ func TestLookUpTellsAMove(t *testing.T) {
 func TestAMoveReleasesTheAddress(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	pin, answers := pinned(t, "10.0.0.1:6379"), &dns{answers: [][]string{{"10.0.0.2"}}}
-	pin.LookUp(t.Context(), answers, name, rest)
-	g.Expect(pin.Address().IsValid()).To(BeTrue())
-	pin.LookUp(t.Context(), answers, name, rest)
-	g.Expect(pin.Address().IsValid()).To(BeFalse())
+	server, answers := pinned(t, "10.0.0.1:6379"), &dns{answers: [][]string{{"10.0.0.2"}}}
+	server.resolve(t.Context(), answers)
+	g.Expect(server.addressInUse().IsValid()).To(BeTrue())
+	server.resolve(t.Context(), answers)
+	g.Expect(server.addressInUse().IsValid()).To(BeFalse())
 }
 
 func TestOneMoveIsNotSoonFollowedByAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		pin, answers := pinned(t, "10.0.0.1:6379"), &dns{answers: [][]string{{"10.0.0.2"}}}
-		lookUp := func() bool { return pin.LookUp(t.Context(), answers, name, rest) }
+		server, answers := pinned(t, "10.0.0.1:6379"), &dns{answers: [][]string{{"10.0.0.2"}}}
+		lookUp := func() bool { return server.resolve(t.Context(), answers) }
 		lookUp()
 		g.Expect(lookUp()).To(BeTrue())
 
 		back := network{servers: []string{"10.0.0.1:6379"}}
-		_, err := pin.Dial(t.Context(), back.dial, "tcp", name)
+		server.dialer = back.dial
+		_, err := server.accept(t.Context())
 		g.Expect(err).NotTo(HaveOccurred())
 		lookUp()
 		time.Sleep(rest - time.Nanosecond)

@@ -89,8 +89,7 @@ func (p *Pool) Wait(tenant string, wait func()) error {
 		return failure.Classify(fmt.Errorf("waiting on behalf of %s: %w", tenant, failure.ErrBusy))
 	}
 	defer p.calls.end(tenant)
-	var alone traffic // It has no server in common with other calls.
-	defer alone.clock(p.timing.lateAfter, func(more int) { p.calls.countLate(tenant, more) })()
+	defer clock(p.timing.lateAfter, func(more int) { p.calls.countLate(tenant, more) })()
 	wait()
 	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
-	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 const (
@@ -72,29 +71,4 @@ func protect(call func() error) (err error) {
 		}
 	}()
 	return call()
-}
-
-// firstClient returns the client of a database. It loads the credentials if they are not loaded yet. The error is why
-// the server is down or why the credentials could not be loaded.
-func (s *server) firstClient(ctx context.Context, database int) (*redis.Client, error) {
-	if _, err := s.firstCredentials(ctx); err != nil {
-		return nil, err
-	}
-	inUse, err := s.health.usable()
-	if err != nil {
-		return nil, err
-	}
-	if client := inUse.get(database); client != nil {
-		return client, nil
-	}
-	return nil, failure.ErrBusy // The credentials were withdrawn or replaced meanwhile.
-}
-
-// closeClients closes the clients in use. New ones are made when they are needed.
-func (s *server) closeClients() { s.health.retire().close() }
-
-// closeDatabase closes the client of a database, if there is one.
-func (s *server) closeDatabase(database int) {
-	inUse, _ := s.health.current()
-	inUse.closeDatabase(database)
 }

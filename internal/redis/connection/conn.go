@@ -77,8 +77,10 @@ func ended(ctx context.Context) bool {
 
 // clock counts the call as late once it takes too long, until done is called.
 func (c *Conn) clock(server *server) (done func()) {
-	calls, tenant := c.pool.calls, c.tenant
-	return server.traffic.clock(c.pool.timing.lateAfter, func(more int) { calls.countLate(tenant, more) })
+	return clock(c.pool.timing.lateAfter, func(more int) {
+		server.count(func(t *traffic) { t.late += more })
+		c.pool.calls.countLate(c.tenant, more)
+	})
 }
 
 // Ask is like Do, but for a command that a server may leave unanswered. If it fails, the state of the endpoint does not
@@ -105,43 +107,35 @@ func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client re
 	return nil
 }
 
-// WaitUp returns nil as soon as the endpoint is not marked down. It does not dial; it waits for the prober. It fails
+// WaitUp returns nil as soon as the endpoint is not marked down. It does not dial; it waits for the keeper. It fails
 // when ctx is done or the pool is closed.
 func (c *Conn) WaitUp(ctx context.Context) error {
+	return c.await(ctx, func(s *server) bool { return s.down == nil })
+}
+
+// await waits until the state of the server, is as awaited. It calls awaited with the lock held. It also returns
+// when the pool has forgotten the server: the caller gets another one the next time.
+func (c *Conn) await(ctx context.Context, awaited func(*server) bool) error {
 	server, err := c.pool.acquire(c.endpoint)
 	if err != nil {
 		return err
 	}
 	defer c.pool.release(server)
-	down, up := server.health.state()
-	if down == nil {
-		return nil
-	}
-	return c.wait(ctx, server, up)
-}
-
-// WaitRestored returns nil the next time that the endpoint is marked up after it was down. It fails when ctx is done or
-// the pool is closed.
-func (c *Conn) WaitRestored(ctx context.Context) error {
-	server, err := c.pool.acquire(c.endpoint)
-	if err != nil {
-		return err
-	}
-	defer c.pool.release(server)
-	_, up := server.health.state()
-	return c.wait(ctx, server, up)
-}
-
-// wait waits for a change of the endpoint's state.
-func (c *Conn) wait(ctx context.Context, server *server, changed <-chan struct{}) error {
-	select {
-	case <-changed:
-		return nil
-	case <-server.gone: // The caller gets a new server the next time.
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for %s: %w", c.endpoint, context.Cause(ctx))
-	case <-c.pool.ended:
-		return failure.Classify(failure.ErrClosed)
+	for {
+		server.mu.Lock()
+		done, changed := awaited(server), server.changed
+		server.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-server.gone:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", c.endpoint, context.Cause(ctx))
+		case <-c.pool.ended:
+			return failure.Classify(failure.ErrClosed)
+		}
 	}
 }

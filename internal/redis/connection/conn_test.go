@@ -117,7 +117,7 @@ func TestNothingIsAskedAfterTheEndOfThePool(t *testing.T) {
 	pool.close()
 	g.Expect(conn.Ask(t.Context(), answer(nil))).To(MatchError(failure.ErrClosed))
 	g.Expect(conn.Do(t.Context(), answer(nil))).To(MatchError(failure.ErrClosed))
-	g.Expect(conn.WaitRestored(t.Context())).To(MatchError(failure.ErrClosed))
+	g.Expect(conn.WaitUp(t.Context())).To(MatchError(failure.ErrClosed))
 	_, err := conn.OpenWire(t.Context())
 	g.Expect(err).To(MatchError(failure.ErrClosed))
 }

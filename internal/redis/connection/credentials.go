@@ -5,29 +5,16 @@ package connection
 
 import (
 	"context"
+	"net"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
-
-// credentials has the state of the credentials of one server, except for those in use, which are in [health]. It is
-// safe for concurrent use.
-type credentials struct {
-	resolver *auth.Resolver
-	// loading is held while the credentials are loaded for the first time.
-	loading chan struct{}
-	// renewing is true while the Secrets are read again.
-	renewing atomic.Bool
-
-	mu      sync.Mutex
-	refused refusedLogins
-	// rejected has the current values of the Secrets if they could not replace the credentials in use.
-	rejected *rejection
-}
 
 // rejection has credentials that cannot be used, and why. It is valid only while the credentials that stayed in use
 // instead are in use, so nothing has to remove it when they change.
@@ -37,63 +24,30 @@ type rejection struct {
 }
 
 // reject records that credentials could not replace those in use. It reports whether that is new.
-func (c *credentials) reject(inUse, of *auth.Credentials, cause *failure.Error) (news bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	news = c.rejected == nil || c.rejected.instead != inUse || !of.Same(c.rejected.of)
-	c.rejected = &rejection{instead: inUse, of: of, cause: cause}
+func (s *server) reject(inUse, of *auth.Credentials, cause *failure.Error) (news bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	news = s.rejected == nil || s.rejected.instead != inUse || !of.Same(s.rejected.of)
+	s.rejected = &rejection{instead: inUse, of: of, cause: cause}
 	return news
 }
 
 // clearRejected records that the Secrets contain the credentials in use.
-func (c *credentials) clearRejected() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.rejected = nil
+func (s *server) clearRejected() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rejected = nil
 }
 
 // rejection returns why the current values of the Secrets did not replace the credentials in use. It is nil if they
 // did, or if the server could not be asked.
-func (c *credentials) rejection(inUse *auth.Credentials) *failure.Error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.rejected == nil || c.rejected.instead != inUse || c.rejected.cause.Reason == failure.ReasonUnreachable {
+func (s *server) rejection() *failure.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rejected == nil || s.rejected.instead != s.inUse.credentials || s.rejected.cause.Reason == failure.ReasonUnreachable {
 		return nil
 	}
-	return c.rejected.cause
-}
-
-// recordFailure records why the credentials in use failed. If the server rejects credentials that it accepted before,
-// its users have changed, so it may now accept others that it rejected before.
-func (c *credentials) recordFailure(of *auth.Credentials, cause *failure.Error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if cause.Reason == failure.ReasonAuthFailed {
-		c.refused = nil
-	}
-	c.refused.add(of, cause)
-}
-
-// recordRefused records that a server rejected credentials, if that is the cause.
-func (c *credentials) recordRefused(of *auth.Credentials, cause *failure.Error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.refused.add(of, cause)
-}
-
-// recordAccepted records that the server accepts the credentials.
-func (c *credentials) recordAccepted(of *auth.Credentials) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.refused.remove(of)
-}
-
-// refusedWithin returns why the server rejected the credentials, if that was less than this time ago, and nil
-// otherwise.
-func (c *credentials) refusedWithin(of *auth.Credentials, within time.Duration) *failure.Error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.refused.causeOf(of, within)
+	return s.rejected.cause
 }
 
 // rememberedLogins is how many rejected credentials are remembered: those in use and their replacement.
@@ -119,6 +73,15 @@ func (r *refusedLogins) add(of *auth.Credentials, cause *failure.Error) {
 	*r = (*r)[max(0, len(*r)-rememberedLogins):]
 }
 
+// failed records why the credentials in use failed. If the server rejects credentials that it accepted before, its users
+// have changed, so it may now accept others that it rejected before.
+func (r *refusedLogins) failed(of *auth.Credentials, cause *failure.Error) {
+	if cause.Reason == failure.ReasonAuthFailed {
+		*r = nil
+	}
+	r.add(of, cause)
+}
+
 // remove forgets that the credentials were rejected.
 func (r *refusedLogins) remove(of *auth.Credentials) {
 	*r = slices.DeleteFunc(*r, func(last refusedLogin) bool { return last.of.Same(of) })
@@ -135,32 +98,49 @@ func (r refusedLogins) causeOf(credentials *auth.Credentials, within time.Durati
 }
 
 // firstCredentials returns the credentials in use. If none are loaded yet, one caller loads them while the others wait,
-// so that each Secret is read once.
+// so that each Secret is read once. The error may be why the server is down.
 func (s *server) firstCredentials(ctx context.Context) (*auth.Credentials, error) {
-	if known, err := s.inUse(); known != nil || err != nil {
-		return known, err
+	if known, down := s.current(); known != nil || down != nil {
+		return usable(known, down)
 	}
-	if err := acquireSlot(ctx, s.credentials.loading); err != nil {
+	if err := acquireSlot(ctx, s.loading); err != nil {
 		return nil, err
 	}
-	defer func() { <-s.credentials.loading }()
-	if known, err := s.inUse(); known != nil || err != nil {
-		return known, err
+	defer func() { <-s.loading }()
+	if known, down := s.current(); known != nil || down != nil {
+		return usable(known, down)
 	}
 	loaded, cause := s.load(ctx)
 	if cause != nil {
 		return nil, cause
 	}
-	return s.health.useFirst(loaded)
+	s.replace(nil, loaded) // There was no client, so there is nothing to close.
+	return usable(s.current())
 }
 
-// inUse returns the credentials in use, and nil if none are loaded. The error is why the server is down.
-func (s *server) inUse() (*auth.Credentials, error) {
-	inUse, err := s.health.usable()
-	if err != nil {
+// usable returns credentials in use, or why the server is down.
+func usable(known *auth.Credentials, down *failure.Error) (*auth.Credentials, error) {
+	if down != nil {
+		return nil, down
+	}
+	return known, nil
+}
+
+// firstClient returns the client of a database. It loads the credentials if they are not loaded yet. The error is why
+// the server is down or why the credentials could not be loaded.
+func (s *server) firstClient(ctx context.Context, database int) (*redis.Client, error) {
+	if _, err := s.firstCredentials(ctx); err != nil {
 		return nil, err
 	}
-	return inUse.credentials, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down != nil {
+		return nil, s.down
+	}
+	if client := s.client(database); client != nil {
+		return client, nil
+	}
+	return nil, failure.ErrBusy // The credentials were withdrawn meanwhile.
 }
 
 // reload is load with the timeout of a call.
@@ -172,10 +152,10 @@ func (s *server) reload(ctx context.Context) (*auth.Credentials, *failure.Error)
 
 // load reads the current credentials. From then on their password is removed from errors and logs.
 func (s *server) load(ctx context.Context) (*auth.Credentials, *failure.Error) {
-	loaded, cause := s.credentials.resolver.Load(ctx, s.endpoint)
+	loaded, cause := s.resolver.Load(ctx, s.endpoint)
 	if cause == nil {
-		if inUse, _ := s.health.current(); inUse.credentials != nil { // Its password stays among those that are removed.
-			s.passwords.Add(inUse.credentials.Password())
+		if inUse, _ := s.current(); inUse != nil { // Its password stays among those that are removed.
+			s.passwords.Add(inUse.Password())
 		}
 		s.passwords.Add(loaded.Password())
 	}
@@ -184,8 +164,7 @@ func (s *server) load(ctx context.Context) (*auth.Credentials, *failure.Error) {
 
 // lookAgain returns the current credentials. If the Secrets cannot be read now, it returns those in use.
 func (s *server) lookAgain(ctx context.Context) (*auth.Credentials, *failure.Error) {
-	inUse, _ := s.health.current()
-	known := inUse.credentials
+	known, _ := s.current()
 	if known != nil && !s.endpoint.NeedsSecrets() {
 		return known, nil
 	}
@@ -203,15 +182,33 @@ func (s *server) lookAgain(ctx context.Context) (*auth.Credentials, *failure.Err
 	}
 }
 
-// use puts the credentials in use. It is for the prober: while a server is down, no call has a client.
-func (s *server) use(candidate *auth.Credentials) { s.health.use(candidate).close() }
-
-// withdraw stops the use of credentials and closes the connections that use them.
-func (s *server) withdraw(inUse *auth.Credentials) {
-	retired, done := s.health.withdraw(inUse)
-	if !done { // Other credentials are in use now.
-		return
+// check returns why credentials cannot be used now: the server has rejected them recently, or the server fails or
+// rejects them now.
+func (s *server) check(ctx context.Context, candidate *auth.Credentials) *failure.Error {
+	s.mu.Lock()
+	refused := s.refused.causeOf(candidate, s.timing.refusedAuth)
+	s.mu.Unlock()
+	if refused != nil {
+		return refused
 	}
-	retired.close()
-	s.wires.closeAll()
+	cause := s.passwords.Error(failure.Classify(s.ping(ctx, candidate)))
+	if cause == nil || !marksDown(cause) {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused.add(candidate, cause)
+	return cause
+}
+
+// ping connects with these credentials and waits for the reply to PING. It has as much time as a subscription.
+func (s *server) ping(ctx context.Context, with *auth.Credentials) error {
+	conn, err := s.connect(ctx, with, func(conn net.Conn) net.Conn { return resp.Guard(conn, resp.Observer{}) },
+		func(ctx context.Context, conn net.Conn) error {
+			return s.greet(ctx, conn, with, nil, 0, []string{"ping"})
+		})
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }

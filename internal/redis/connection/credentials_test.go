@@ -102,17 +102,17 @@ func TestASecretIsReadAtOnceWhenItsPasswordIsRefused(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	refused := failure.Classify(replyError("WRONGPASS invalid username-password pair"))
-	pool := NewPool(Options{})
+	const rest = time.Minute
+	pool := NewPool(Options{LookAgain: rest})
 	down := func(e auth.Endpoint) *server {
 		server := pool.newServer(e)
-		inUse, _ := server.health.current()
-		server.markDown(inUse.credentials, refused)
+		inUse, _ := server.current()
+		server.markDown(inUse, refused)
 		return server
 	}
-	const rest = time.Minute
 	named := down(auth.Endpoint{Address: somewhere.Address, Password: password, Namespace: namespace})
-	g.Expect(named.health.probeDelay(named.endpoint, rest)).To(BeZero())
-	named.health.beginProbe()
-	g.Expect(named.health.probeDelay(named.endpoint, rest)).To(BeNumerically(">=", firstDelay), "only once")
-	g.Expect(down(somewhere).health.probeDelay(somewhere, rest)).To(Equal(rest), "the endpoint has no Secret")
+	g.Expect(named.probeDelay()).To(BeZero())
+	named.beginProbe()
+	g.Expect(named.probeDelay()).To(BeNumerically(">=", firstDelay), "only once")
+	g.Expect(down(somewhere).probeDelay()).To(Equal(rest), "the endpoint has no Secret")
 }

@@ -34,7 +34,7 @@ const dialTimeout = callTimeout * 9 / 10
 // took so long that the call has little time left, the connection is for the next call: the answer would come too late.
 func (s *server) dialCommand(with *auth.Credentials, database int) dialFunc {
 	guard := func(conn net.Conn) net.Conn {
-		return resp.Guard(conn, resp.Observer{Serving: s.traffic.count})
+		return resp.Guard(conn, resp.Observer{Serving: func(more int) { s.count(func(t *traffic) { t.open += more }) }})
 	}
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		began := time.Now()
@@ -80,7 +80,7 @@ func (s *server) connectIfUp(
 		return nil, err
 	}
 	defer done()
-	if _, down := s.health.current(); down != nil {
+	if _, down := s.current(); down != nil {
 		return nil, down
 	}
 	conn, err := s.connect(ctx, with, guard, greet)
@@ -118,7 +118,8 @@ func (s *server) connect(
 	if err != nil {
 		return nil, err
 	}
-	defer s.traffic.shake()()
+	s.count(func(t *traffic) { t.shaking++ })
+	defer s.count(func(t *traffic) { t.shaking-- })
 	secured, err := with.Secure(ctx, accepted)
 	if err != nil {
 		return nil, err
@@ -128,15 +129,8 @@ func (s *server) connect(
 		_ = conn.Close()
 		return nil, err
 	}
-	s.traffic.reached()
+	s.count(func(t *traffic) { t.met = time.Now() })
 	return conn, nil
-}
-
-// accept dials the address in use.
-func (s *server) accept(ctx context.Context) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timing.dial)
-	defer cancel()
-	return s.pin.Dial(ctx, s.dialer, "tcp", s.endpoint.Address)
 }
 
 // dialSlots limit the dials to a server. While no connection works, first is held until the handshake has ended, whether or
@@ -147,11 +141,11 @@ type dialSlots struct{ first, more chan struct{} }
 // acquireDial waits until the caller may dial. It returns whether no other dial is under way and no connection works.
 // The caller must call done.
 func (s *server) acquireDial(ctx context.Context) (alone bool, done func(), err error) {
-	if !s.traffic.serves() {
+	if !s.serves() {
 		if err := acquireSlot(ctx, s.dialSlots.first); err != nil {
 			return false, nil, err
 		}
-		if !s.traffic.serves() {
+		if !s.serves() {
 			return true, func() { <-s.dialSlots.first }, nil
 		}
 		<-s.dialSlots.first // A connection works by now.

@@ -13,11 +13,10 @@
 //   - While a call to a server has had no answer for 100 ms, further calls to this server fail at once with
 //     [failure.ErrBusy].
 //   - A server is marked down when a dial or a call fails below the Redis protocol, or when the server rejects the
-//     credentials. Then calls fail at once with the remembered cause, and only one prober dials the server, with
-//     back-off; the dialer enforces that. [Conn.WaitUp] waits for the server, and [Conn.WaitRestored] returns after an
-//     outage.
+//     credentials. Then calls fail at once with the remembered cause, and only the keeper of the server dials it,
+//     with back-off; the dialer enforces that. [Conn.WaitUp] waits for the server.
 //   - A host name is resolved once. All connections use the address that was found, until the server is down or the
-//     name resolves to other addresses, which is checked every 15 seconds.
+//     name resolves to other addresses, which its keeper checks every 15 seconds.
 //   - Servers are chosen by users and are not trusted: the size and the depth of replies are checked before the client
 //     library parses them.
 //   - The connections to a server are few, for all its databases together: see [Options]. Those for reads that are not needed
@@ -46,8 +45,20 @@
 //
 // # Structure
 //
-// The [Pool] has a server for each endpoint in use. A server has parts, each in a file of its own and with a lock of
-// its own: health (up or down, and the clients in use), traffic (late calls and working connections), credentials
-// (loaded, rejected, refused), clients, seats (all connections), and wires. Locks of parts are not nested, and no lock is
-// held during I/O.
+// The [Pool] has a server for each endpoint in use. All that can change about a server has one lock, which is not held during
+// I/O; its connections have another one. Its keeper is the goroutine that does what is due for it.
+//
+//	pool.go         the servers in use
+//	quota.go        which owners use them, and how many each tenant may use
+//	server.go       the state of a server, and how it changes
+//	keeper.go       probes, look-ups and reads of Secrets, when they are due
+//	address.go      the address of a host name that is in use
+//	credentials.go  what Secrets have, and what the server accepts of it
+//	rotation.go     from one password to the next
+//	dial.go         how a connection is made, and how many at once
+//	handshake.go    HELLO, AUTH and SELECT
+//	seats.go        how many connections there are, and what for
+//	conn.go         calls, with client.go, calls.go, traffic.go and failure.go
+//	identity.go     whether the server is what it must be
+//	wire.go         connections for messages, with wires.go
 package connection

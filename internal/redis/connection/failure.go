@@ -4,7 +4,6 @@
 package connection
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -29,25 +28,19 @@ func (s *server) classifyFailure(database int, client *redis.Client, cause *fail
 	if cause.Busy() || !marksDown(cause) {
 		return cause
 	}
-	if s.traffic.excused(cause, began) || s.waited(cause, began) {
-		return failure.Classify(fmt.Errorf("calling %s: %w: %w", s.endpoint, failure.ErrBusy, cause.Err))
-	}
-	inUse, down := s.health.current()
-	switch {
-	case inUse.has(database, client) || client == nil && inUse.credentials == nil:
+	s.mu.Lock()
+	inUse, down := s.inUse, s.down
+	current := client != nil && inUse.byDatabase[database] == client || client == nil && inUse.credentials == nil
+	s.mu.Unlock()
+	switch excused := s.excused(cause, began) || s.waited(cause, began); {
+	case current && !excused:
 		s.markDown(inUse.credentials, cause)
 		return cause
-	case down != nil: // Another call marked the server down, which closed the client.
+	case down != nil && !excused: // Another call marked the server down, which closed the client.
 		return down
-	default: // The client was closed because the address or the credentials have changed.
+	default: // Or the client was closed because the address or the credentials have changed.
 		return failure.Classify(fmt.Errorf("calling %s: %w: %w", s.endpoint, failure.ErrBusy, cause.Err))
 	}
-}
-
-// waited reports whether a call has failed because its time was over while it waited for a connection. That time ends with its
-// context, and that of an open connection with an error of the connection.
-func (s *server) waited(err error, began time.Time) bool {
-	return errors.Is(err, context.DeadlineExceeded) && s.traffic.connecting(began) && !s.seats.stalledSince(began)
 }
 
 // marksDown reports whether an error means that the server is down. A reply that is too large does not: it depends on

@@ -20,8 +20,8 @@ import (
 
 // hangingNames is a DNS that does not answer for names that begin with "hangs". All others resolve to addresses.
 type hangingNames struct {
-	address                atomic.Value
-	underWay, most, hidden atomic.Int32
+	address atomic.Value
+	hidden  atomic.Int32
 }
 
 func (h *hangingNames) LookupHost(ctx context.Context, host string) ([]string, error) {
@@ -29,10 +29,6 @@ func (h *hangingNames) LookupHost(ctx context.Context, host string) ([]string, e
 		return []string{h.address.Load().(string)}, nil
 	}
 	h.hidden.Add(1)
-	if now := h.underWay.Add(1); now > h.most.Load() {
-		h.most.Store(now)
-	}
-	defer h.underWay.Add(-1)
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
@@ -51,9 +47,11 @@ func TestNamesThatHangHoldUpNoOthers(t *testing.T) {
 		use := func(tenant, host string) *server {
 			e := auth.Endpoint{Address: host + ":6379"}
 			g.Expect(pool.Claim(tenant, host, e, 0)).To(Succeed())
-			pool.remember(pool.newServer(e))
-			pool.servers[e].pin.address = netip.MustParseAddrPort(before + ":6379")
-			return pool.servers[e]
+			server := pool.newServer(e)
+			server.users = 1
+			server.pin.address = netip.MustParseAddrPort(before + ":6379")
+			pool.remember(server)
+			return server
 		}
 		for tenant := range 10 {
 			for i := range 64 {
@@ -66,7 +64,7 @@ func TestNamesThatHangHoldUpNoOthers(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		go pool.followNames(ctx)
+		go func() { _ = pool.Start(ctx) }()
 
 		time.Sleep(2 * time.Minute)
 		g.Expect(dns.hidden.Load()).To(BeNumerically(">", 100), "names hang")
@@ -74,34 +72,15 @@ func TestNamesThatHangHoldUpNoOthers(t *testing.T) {
 			dns.address.Store(after)
 			time.Sleep(45 * time.Second)
 			for i, other := range others {
-				g.Expect(other.pin.Address().IsValid()).To(BeFalse(), "redis-%d was not followed, round %d", i, round)
-				other.pin.mu.Lock()
+				g.Expect(other.addressInUse().IsValid()).To(BeFalse(), "redis-%d was not followed, round %d", i, round)
+				other.mu.Lock()
 				other.pin.address, other.pin.movedAt = netip.MustParseAddrPort(before+":6379"), time.Time{}
-				other.pin.mu.Unlock()
+				other.mu.Unlock()
 			}
 			dns.address.Store(before)
 			time.Sleep(5 * time.Minute)
 		}
-		g.Expect(dns.most.Load()).To(BeNumerically("<=", 10*lookUpsAtOnce))
 		stop()
 		synctest.Wait()
 	})
-}
-
-func TestTenantsTakeTurns(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	quota := newServerQuota(0)
-	server := func(name string) claim {
-		return claim{serverDatabase: serverDatabase{endpoint: auth.Endpoint{Address: name}}}
-	}
-	for i := range 64 {
-		g.Expect(quota.add(Owner{"many", fmt.Sprint(i)}, server(fmt.Sprint(i)))).To(Succeed())
-	}
-	g.Expect(quota.add(Owner{"few", "a"}, server("few"))).To(Succeed())
-	g.Expect(quota.add(Owner{"few", "b"}, server("63"))).To(Succeed())
-	turns := quota.turns()
-	g.Expect(turns).To(HaveLen(65))
-	g.Expect(turns[server("few").endpoint]).To(BeNumerically("<=", 1))
-	g.Expect(turns[server("63").endpoint]).To(BeNumerically("<=", 1), "it has the better of its turns")
 }

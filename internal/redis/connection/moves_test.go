@@ -232,7 +232,7 @@ func TestMovesDisturbNobody(t *testing.T) {
 	server := conn.pool.servers[named]
 	conn.pool.mu.Unlock()
 	g.Expect(server.users).To(BeZero())
-	g.Expect(server.wires.open).To(BeEmpty())
+	g.Expect(server.wires).To(BeEmpty())
 }
 
 // Reads and subscriptions use the same server, though the name resolves to two.

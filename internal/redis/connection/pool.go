@@ -55,8 +55,8 @@ func productionTiming() timing {
 	}
 }
 
-// Pool shares the connections to each endpoint among all its users. While [Pool.Start] runs, it probes the endpoints
-// that are down and forgets those that are not used.
+// Pool shares the connections to each endpoint among all its users. While [Pool.Start] runs, each endpoint has a keeper, which
+// probes it while it is down and has it forgotten when it is not used.
 type Pool struct {
 	log    logr.Logger
 	timing timing
@@ -67,6 +67,8 @@ type Pool struct {
 	calls    *callQuota
 	// connections is how many connections to one server there may be.
 	connections int
+	// renewals limits how many servers read their Secrets again at the same time.
+	renewals chan struct{}
 
 	mu      sync.Mutex
 	closed  bool
@@ -76,10 +78,10 @@ type Pool struct {
 	quota       *serverQuota
 	// claiming is true once there was a claim. From then on, servers without a claim are not kept.
 	claiming bool
-	// unprobed are the servers that went down and have no prober yet.
-	unprobed []*server
-	// changed has a token while unprobed may not be empty.
-	changed chan struct{}
+	// startKeeper starts the keeper of a server. It is nil until the pool is started.
+	startKeeper func(*server)
+	// restored is called when a server was marked up.
+	restored func(auth.Endpoint)
 	// ended is closed when the pool is closed.
 	ended chan struct{}
 	// forbidden limits how often it is logged that Secrets in use may not be read any more.
@@ -137,7 +139,8 @@ func NewPool(options Options) *Pool {
 		servers:     map[auth.Endpoint]*server{},
 		deployments: map[string]map[auth.Endpoint]*server{},
 		quota:       newServerQuota(options.ServersPerTenant),
-		changed:     make(chan struct{}, 1),
+		renewals:    make(chan struct{}, renewalsAtOnce),
+		restored:    func(auth.Endpoint) { /* nobody asks for it */ },
 		ended:       make(chan struct{}),
 		forbidden:   rate.Sometimes{Interval: forbiddenInterval},
 	}
@@ -152,6 +155,10 @@ func (p *Pool) Conn(e auth.Endpoint, database int) *Conn { return p.ConnFor("", 
 func (p *Pool) ConnFor(tenant string, e auth.Endpoint, database int) *Conn {
 	return &Conn{pool: p, tenant: tenant, endpoint: e, database: database}
 }
+
+// OnRestored has restored called each time that an endpoint is marked up after it was down. It must not block. Call
+// OnRestored before Start, once.
+func (p *Pool) OnRestored(restored func(e auth.Endpoint)) { p.restored = restored }
 
 // ContainsPassword reports whether a text contains the password of a server that uses Secrets of this namespace, in upper
 // or lower case. Those of other namespaces do not count: whoever sees the result could guess them.
@@ -169,23 +176,23 @@ func (p *Pool) ContainsPassword(namespace, text string) bool {
 // Start manages the endpoints until ctx is done. Then it closes all connections and returns nil. Call it once. Before
 // Start, an endpoint that is marked down stays down.
 func (p *Pool) Start(ctx context.Context) error {
-	ticker := time.NewTicker(p.timing.sweep)
-	defer ticker.Stop()
+	var keepers sync.WaitGroup
+	defer keepers.Wait()
 	defer p.close()
-	var workers sync.WaitGroup
-	defer workers.Wait()
-	workers.Go(func() { p.followNames(ctx) })
-	workers.Go(func() { p.followSecrets(ctx) })
+	p.mu.Lock()
+	p.startKeeper = func(s *server) { keepers.Go(func() { p.keep(ctx, s) }) }
+	for _, server := range p.servers {
+		p.startKeeper(server)
+	}
+	p.mu.Unlock()
+	sweep := time.NewTicker(p.timing.sweep)
+	defer sweep.Stop()
 	for {
-		for _, server := range p.takeUnprobed() {
-			workers.Go(func() { p.probe(ctx, server) })
-		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-p.changed:
-		case <-ticker.C:
-			p.forgetIdle()
+		case <-sweep.C:
+			p.calls.forgetIdle()
 		}
 	}
 }
@@ -226,54 +233,25 @@ func (p *Pool) release(server *server) {
 	}
 }
 
-// wentDown requests a prober for a server.
-func (p *Pool) wentDown(server *server, cause *failure.Error) {
+// forgetIdle forgets a server that was not used for a while.
+func (p *Pool) forgetIdle(s *server) (forgotten bool) {
 	p.mu.Lock()
-	closed := p.closed
-	p.unprobed = append(p.unprobed, server)
+	forgotten = p.servers[s.endpoint] == s && s.users == 0 && time.Since(s.idleSince) >= p.timing.idle
+	if forgotten {
+		p.forget(s)
+	}
 	p.mu.Unlock()
-	if closed {
-		return
+	if forgotten {
+		s.end()
 	}
-	endpoint, text := server.endpoint.String(), cause.Cause()
-	if server.endpoint.Deployment != "" && server.passwords.In(endpoint) { // A server may announce what it was given.
-		endpoint, text = "[redacted]", "[redacted]" // The cause may name the address.
-	}
-	p.log.Info("Redis cannot be used", "endpoint", endpoint, "reason", cause.Reason, "cause", text)
-	select {
-	case p.changed <- struct{}{}:
-	default:
-	}
+	return forgotten
 }
 
-func (p *Pool) takeUnprobed() []*server {
+// knows reports whether the pool has not forgotten a server.
+func (p *Pool) knows(s *server) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	taken := p.unprobed
-	p.unprobed = nil
-	return taken
-}
-
-// forgetIdle removes the servers and tenants that were not used for a while.
-func (p *Pool) forgetIdle() {
-	p.calls.forgetIdle()
-	for _, server := range p.takeIdle() {
-		server.end()
-	}
-}
-
-// takeIdle removes the servers that were not used for a while, and returns them.
-func (p *Pool) takeIdle() []*server {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var idle []*server
-	for _, server := range p.servers {
-		if server.users == 0 && time.Since(server.idleSince) >= p.timing.idle {
-			p.forget(server)
-			idle = append(idle, server)
-		}
-	}
-	return idle
+	return p.servers[s.endpoint] == s
 }
 
 // close ends all calls and makes later ones fail.

@@ -237,31 +237,25 @@ func TestUnusedEndpointsAreForgotten(t *testing.T) {
 	})
 }
 
-func TestWaitRestored(t *testing.T) {
+func TestOnRestored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		var refusing atomic.Bool
+		var restored atomic.Int32
 		pool := start(t, func(context.Context, string, string) (net.Conn, error) {
 			if refusing.Load() {
 				return nil, errRefused
 			}
 			return nil, replyError("ERR x") // An error reply is an answer of a server that is up.
+		}, func(p *Pool) {
+			p.OnRestored(func(e auth.Endpoint) {
+				g.Expect(e).To(Equal(somewhere))
+				restored.Add(1)
+			})
 		})
 		conn := pool.Conn(somewhere, 0)
-		var restored atomic.Int32
-		ended := make(chan error)
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			for {
-				if err := conn.WaitRestored(ctx); err != nil {
-					ended <- err
-					return
-				}
-				restored.Add(1)
-			}
-		}()
-		synctest.Wait()
+		g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed())
 		g.Expect(restored.Load()).To(BeZero(), "the endpoint was not down yet")
 		for round := range 2 {
 			refusing.Store(true)
@@ -272,8 +266,6 @@ func TestWaitRestored(t *testing.T) {
 			time.Sleep(time.Minute)
 			g.Expect(restored.Load()).To(BeEquivalentTo(round + 1))
 		}
-		cancel()
-		g.Expect(<-ended).To(MatchError(context.Canceled))
 	})
 }
 

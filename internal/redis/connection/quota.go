@@ -115,6 +115,9 @@ func deploymentName(e auth.Endpoint) string {
 // remember adds a server to the pool. Call it with the lock held.
 func (p *Pool) remember(of *server) {
 	p.servers[of.endpoint] = of
+	if p.startKeeper != nil {
+		p.startKeeper(of)
+	}
 	name := of.endpoint.Deployment
 	if name == "" {
 		return
@@ -251,21 +254,6 @@ func (q *serverQuota) record(by Owner, wanted claim) {
 			q.deployments[wanted.endpoint.String()] = struct{}{}
 		}
 	}
-}
-
-// turns numbers the endpoints of each tenant. An endpoint of several tenants has the lowest of its numbers.
-func (q *serverQuota) turns() map[auth.Endpoint]int {
-	turns := map[auth.Endpoint]int{}
-	for _, of := range q.tenants {
-		next := 0
-		for database := range of {
-			if turn, ok := turns[database.endpoint]; !ok || next < turn {
-				turns[database.endpoint] = next
-			}
-			next++
-		}
-	}
-	return turns
 }
 
 func tooManyServers(tenant string, limit int) *failure.Error {

@@ -5,6 +5,7 @@ package connection
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -62,10 +63,13 @@ func TestWhatAServerRepeatsIsNotTold(t *testing.T) {
 			_, again := readLength(t.Context(), conn)
 			_, third := conn.OpenWire(t.Context())
 
-			log.Lock()
-			defer log.Unlock()
-			g.Expect(lines).NotTo(BeEmpty())
-			for _, text := range append(lines, texts(err, again, third)...) {
+			logged := func() []string {
+				log.Lock()
+				defer log.Unlock()
+				return slices.Clone(lines)
+			}
+			g.Eventually(logged).WithTimeout(timeout).ShouldNot(BeEmpty())
+			for _, text := range append(logged(), texts(err, again, third)...) {
 				g.Expect(text).NotTo(ContainSubstring(awkward[:6]))
 				g.Expect(text).NotTo(ContainSubstring("mläuts"))
 			}

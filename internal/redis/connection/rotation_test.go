@@ -47,16 +47,16 @@ func TestALateRenewalReplacesNothing(t *testing.T) {
 	renewed := make(chan struct{})
 	go func() {
 		defer close(renewed)
-		pool.renew(t.Context(), server, make(chan struct{}, 1))
+		pool.renew(t.Context(), server)
 	}()
 	g.Eventually(asked).WithTimeout(timeout).Should(Receive())
 	secrets.set(map[string]string{"password": "third"})
 	loaded, cause := server.lookAgain(t.Context())
 	g.Expect(cause).To(BeNil())
-	server.use(loaded)
+	server.markUp(loaded)
 	close(answer)
 	g.Eventually(renewed).WithTimeout(timeout).Should(BeClosed())
-	inUse, _ := server.inUse()
+	inUse, _ := server.current()
 	g.Expect(inUse.Password()).To(Equal("third"))
 }
 
@@ -91,7 +91,7 @@ func (r *rotating) inUse() string {
 	server, err := r.conn.pool.acquire(r.conn.endpoint)
 	r.Expect(err).NotTo(HaveOccurred())
 	defer r.conn.pool.release(server)
-	if found, _ := server.inUse(); found != nil {
+	if found, _ := server.current(); found != nil {
 		return found.Password()
 	}
 	return ""
@@ -296,7 +296,7 @@ func TestSlowServersHoldUpNoRenewal(t *testing.T) {
 			defer pool.release(server)
 			first, cause := before.Load(t.Context(), endpoint)
 			g.Expect(cause).To(BeNil())
-			server.use(first)
+			server.replace(nil, first)
 		}
 		time.Sleep(time.Minute)
 		mu.Lock()

@@ -6,7 +6,7 @@ package connection
 import (
 	"fmt"
 	"net/netip"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,107 +16,165 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/redact"
 )
 
-// server is the state of one endpoint.
+// server is the state of one endpoint. Under its lock there is no I/O, and no other lock is taken; the lock of the pool may
+// be held before.
 //
-// Each of its parts has a lock of its own, and no method of a part calls another part while it holds its lock. So locks
-// are never nested, except that the lock of the pool may be held while the lock of a part is taken. If two facts must
-// change together, they are in the same part, or the code compares a pointer that changes together with the other fact.
+// While the server is down, no caller gets a client, and only its keeper decides which credentials are in use. A failure
+// marks the server down only if the failed credentials are still in use.
 type server struct {
 	endpoint auth.Endpoint
 	// named is true if the address is a host name.
-	named  bool
-	timing timing
-	dialer dialFunc
+	named    bool
+	timing   timing
+	dialer   dialFunc
+	resolver *auth.Resolver
 	// passwords has the passwords that were loaded last. They are removed from what the server says.
 	passwords redact.Passwords
-
-	health      *health
-	traffic     traffic
-	credentials credentials
-	wires       wires
-	dialSlots   dialSlots
-	// pin has the address that all connections to the endpoint use.
-	pin    pin
-	seats  *seats
-	memory memory
-	// lookingUp is true while the host name is being looked up, and lookedUpInVain if the last look-up had no answer.
-	lookingUp, lookedUpInVain atomic.Bool
+	// seats are the connections, which have a lock of their own.
+	seats     *seats
+	memory    memory
+	dialSlots dialSlots
+	// loading is held while the credentials are loaded for the first time.
+	loading chan struct{}
+	// fell has a token when the server was marked down, until the keeper takes it. gone is closed when the pool has
+	// forgotten the server.
+	fell, gone chan struct{}
 	usage
 
-	// gone is closed when the pool has forgotten the server.
-	gone chan struct{}
-	// wentDown is called after the server was marked down and its clients were closed.
-	wentDown func(*server, *failure.Error)
+	mu sync.Mutex
+	// inUse has the clients in use and their credentials. It is never nil, and each change replaces the pointer.
+	inUse *clients
+	down  *failure.Error // why the server is down; nil while it is up
+	// changed is closed, and replaced, when the server is marked up, and when other credentials are in use.
+	changed chan struct{}
+	// backoff computes the delays between probes. Only a successful call resets it, so a server that only answers
+	// probes is tried less and less often.
+	backoff Backoff
+	refused refusedLogins
+	// rejected has the current values of the Secrets if they could not replace the credentials in use.
+	rejected *rejection
+	traffic  traffic
+	// wires are open. They are not closed together with the clients: each one stays open until its successor has replaced it.
+	wires map[*Wire]struct{}
+	pin   pin
 }
 
 // usage is what the pool records about a server. The lock of the pool guards it.
 type usage struct {
 	users     int
 	idleSince time.Time
-	rereadAt  time.Time // when the Secrets are due to be read again
+}
+
+// clients are the clients of one server that use the same credentials, one for each database. No client is added once
+// others are in use.
+type clients struct {
+	// credentials are nil until they are loaded. Until then there are no clients.
+	credentials *auth.Credentials
+	byDatabase  map[int]*redis.Client
+}
+
+func newClients(with *auth.Credentials) *clients {
+	return &clients{credentials: with, byDatabase: map[int]*redis.Client{}}
+}
+
+// close closes all clients. Calls on them fail.
+func (c *clients) close() {
+	for _, client := range c.byDatabase {
+		_ = client.Close()
+	}
 }
 
 func (p *Pool) newServer(e auth.Endpoint) *server {
 	_, unnamed := netip.ParseAddrPort(e.Address)
 	s := &server{
-		seats:    newSeats(p.connections),
-		endpoint: e, named: unnamed != nil, timing: p.timing, dialer: p.dialer, wentDown: p.wentDown,
-		gone:        make(chan struct{}),
-		credentials: credentials{resolver: p.resolver, loading: make(chan struct{}, firstLoads)},
-		dialSlots:   dialSlots{first: make(chan struct{}, firstDials), more: make(chan struct{}, moreDials)},
+		endpoint: e, named: unnamed != nil, timing: p.timing, dialer: p.dialer, resolver: p.resolver, seats: newSeats(p.connections),
+		dialSlots: dialSlots{first: make(chan struct{}, firstDials), more: make(chan struct{}, moreDials)},
+		loading:   make(chan struct{}, firstLoads),
+		fell:      make(chan struct{}, 1),
+		gone:      make(chan struct{}),
+		inUse:     newClients(nil),
+		changed:   make(chan struct{}),
+		wires:     map[*Wire]struct{}{},
 	}
 	if e.TLS.Enabled {
 		s.seats.lastIdle = idleSecured
 	}
-	first := &clients{connect: s.newClient}
 	if e == (auth.Endpoint{Address: e.Address}) {
-		first = first.successor(&auth.Credentials{}) // There is no Secret to read.
+		s.inUse = newClients(&auth.Credentials{}) // There is no Secret to read.
 	}
-	s.health = newHealth(first)
 	return s
 }
 
-// newClient returns a client of a database. The client dials when it is used.
-func (s *server) newClient(with *auth.Credentials, database int) *redis.Client {
-	return newClient(s.endpoint, with, s.timing, s.seats.most-reservedConnections, s.dialCommand(with, database))
+// current returns the credentials in use, which are nil until they are loaded, and why the server is down.
+func (s *server) current() (*auth.Credentials, *failure.Error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inUse.credentials, s.down
 }
 
 // admit returns the client for a call, or an error if no call may begin now. The client is nil until credentials are
 // loaded.
 func (s *server) admit(database int) (*redis.Client, error) {
-	inUse, err := s.health.usable()
-	if err != nil {
-		return nil, err
-	}
-	if s.traffic.slow() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.down != nil:
+		return nil, s.down
+	case s.traffic.late > 0:
 		return nil, failure.Classify(fmt.Errorf("calling %s: %w", s.endpoint, failure.ErrBusy))
 	}
-	return inUse.get(database), nil
+	return s.client(database), nil
+}
+
+// client returns the client of a database, which dials when it is used; nil if no credentials are in use. Call it with the
+// lock held.
+func (s *server) client(database int) *redis.Client {
+	with := s.inUse.credentials
+	found := s.inUse.byDatabase[database]
+	if found == nil && with != nil {
+		found = newClient(s.endpoint, with, s.timing, s.seats.most-reservedConnections, s.dialCommand(with, database))
+		s.inUse.byDatabase[database] = found
+	}
+	return found
+}
+
+// count changes the counts of the traffic.
+func (s *server) count(change func(*traffic)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.traffic)
 }
 
 // succeeded records that the server has answered a call.
 func (s *server) succeeded() {
-	s.health.succeeded()
-	s.traffic.answered()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.backoff.Reset()
+	s.traffic.worked = time.Now()
 }
 
 // markDown marks the server down, unless it is down already or the credentials are no longer in use. The credentials
-// are nil if there are none.
-//
-// It starts the prober last. So everything that depends on the failed connection is gone before the prober can mark the
-// server up.
+// are nil if there are none. The keeper learns it last, when what depends on the failed connection is gone.
 func (s *server) markDown(with *auth.Credentials, cause *failure.Error) {
 	cause = s.passwords.Error(cause)
-	retired, wentDown := s.health.fail(with, cause)
-	if !wentDown {
+	s.mu.Lock()
+	if s.down != nil || s.inUse.credentials != with {
+		s.mu.Unlock()
 		return
 	}
-	s.pin.Release()
-	s.credentials.recordFailure(with, cause)
+	s.down = cause
+	s.backoff.Begin()
+	s.pin.address = netip.AddrPort{}
+	s.refused.failed(with, cause)
+	retired := s.setInUse(with)
+	s.mu.Unlock()
 	// This ends the calls that use the clients. Besides, a client remembers failed dials and would fail for a while
 	// after the server is back.
 	retired.close()
-	s.wentDown(s, cause)
+	select {
+	case s.fell <- struct{}{}:
+	default:
+	}
 }
 
 // stillDown records why a probe failed, unless the probe could not be made.
@@ -124,21 +182,115 @@ func (s *server) stillDown(cause *failure.Error) {
 	if cause.Busy() {
 		return
 	}
-	s.health.stillDown(s.passwords.Error(cause))
-	s.pin.Release()
+	cause = s.passwords.Error(cause)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = cause
+	s.pin.address = netip.AddrPort{}
 }
 
-// markUp marks the server up, after it has accepted the credentials in use. It records that first: once the server is
-// up it may reject them again, and that record must not be overwritten.
-func (s *server) markUp() {
-	inUse, _ := s.health.current()
-	s.credentials.recordAccepted(inUse.credentials)
-	s.health.restore()
+// markUp marks the server up, which has accepted these credentials. From now on they are in use.
+func (s *server) markUp(accepted *auth.Credentials) {
+	s.mu.Lock()
+	retired := s.setInUse(accepted)
+	s.refused.remove(accepted)
+	s.down = nil
+	s.announce()
+	s.mu.Unlock()
+	retired.close()
+}
+
+// replace puts credentials in use instead of others, if those are in use and the server is up. It returns the clients to
+// close.
+func (s *server) replace(before, after *auth.Credentials) (retired *clients, done bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down != nil || s.inUse.credentials != before {
+		return nil, false
+	}
+	return s.setInUse(after), true
+}
+
+// withdraw stops the use of credentials and closes the connections that use them, unless others are in use by now.
+func (s *server) withdraw(inUse *auth.Credentials) {
+	s.mu.Lock()
+	if s.inUse.credentials != inUse {
+		s.mu.Unlock()
+		return
+	}
+	retired, wires := s.setInUse(nil), s.wiresExcept(netip.AddrPort{})
+	s.mu.Unlock()
+	retired.close()
+	closeWires(wires)
+}
+
+// setInUse replaces the clients in use, and returns those to close. Call it with the lock held.
+func (s *server) setInUse(credentials *auth.Credentials) (retired *clients) {
+	retired = s.inUse
+	s.inUse = newClients(credentials)
+	if credentials != retired.credentials {
+		s.announce()
+	}
+	return retired
+}
+
+// announce wakes those who wait for a change, and has the wires with other credentials replaced. Call it with the lock held.
+func (s *server) announce() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+	for opened := range s.wires {
+		if opened.replace != nil && s.renewed(opened.credentials) {
+			go opened.replace()
+		}
+	}
+}
+
+// renewed reports whether the server is up with other credentials than these. Call it with the lock held.
+func (s *server) renewed(former *auth.Credentials) bool {
+	return s.down == nil && s.inUse.credentials != nil && s.inUse.credentials != former
+}
+
+// closeClients closes the clients in use. New ones are made when they are needed.
+func (s *server) closeClients() {
+	s.mu.Lock()
+	retired := s.setInUse(s.inUse.credentials)
+	s.mu.Unlock()
+	retired.close()
+}
+
+// closeDatabase closes the client of a database, if there is one.
+func (s *server) closeDatabase(database int) {
+	s.mu.Lock()
+	client := s.inUse.byDatabase[database]
+	delete(s.inUse.byDatabase, database)
+	s.mu.Unlock()
+	if client != nil {
+		_ = client.Close()
+	}
 }
 
 // end closes all connections, after the pool has forgotten the server.
 func (s *server) end() {
 	close(s.gone)
 	s.closeClients()
-	s.wires.closeAll()
+	s.mu.Lock()
+	wires := s.wiresExcept(netip.AddrPort{}) // None has this address.
+	s.mu.Unlock()
+	closeWires(wires)
+}
+
+// wiresExcept returns the wires that lead to another address. Call it with the lock held.
+func (s *server) wiresExcept(inUse netip.AddrPort) (found []*Wire) {
+	for opened := range s.wires {
+		if opened.remote != inUse {
+			found = append(found, opened)
+		}
+	}
+	return found
+}
+
+func closeWires(wires []*Wire) {
+	for _, opened := range wires {
+		opened.Close()
+	}
 }

@@ -30,9 +30,10 @@ type Wire struct {
 	conn    *seated
 	replies *resp.Reader
 	command []byte // the buffer of Send
-	// release is called when the connection is closed.
-	release func()
-	closing sync.Once
+	// release is called when the connection is closed. replace, which the lock of the server guards, is called when the server
+	// is used with other credentials.
+	release, replace func()
+	closing          sync.Once
 	// resp3 means that the server speaks RESP3, and selected that the commands work on the database.
 	resp3, selected bool
 }
@@ -56,10 +57,14 @@ func (c *Conn) openWire(ctx context.Context, replaces bool) (*Wire, error) {
 		return nil, err
 	}
 	w.release = func() {
-		server.wires.remove(w)
+		server.mu.Lock()
+		delete(server.wires, w)
+		server.mu.Unlock()
 		c.pool.release(server)
 	}
-	server.wires.add(w) // From now on the server may close it.
+	server.mu.Lock()
+	server.wires[w] = struct{}{} // From now on the server may close it.
+	server.mu.Unlock()
 	if !c.pool.knows(server) {
 		w.Close()
 		return nil, failure.Classify(fmt.Errorf("connecting to %s: %w", c.endpoint, failure.ErrBusy))
@@ -81,7 +86,7 @@ func (s *server) openWire(ctx context.Context, database int, replaces bool, time
 		return nil, fmt.Errorf("connecting to %s: %w", s.endpoint, context.Cause(ctx))
 	}
 	cause := failure.Classify(err)
-	if !errors.Is(err, failure.ErrBusy) && !errors.Is(err, failure.ErrNotMaster) && !s.traffic.excused(cause, began) {
+	if !errors.Is(err, failure.ErrBusy) && !errors.Is(err, failure.ErrNotMaster) && !s.excused(cause, began) {
 		s.markDown(w.credentials, cause)
 	}
 	return nil, s.passwords.Error(cause)

@@ -6,7 +6,6 @@ package connection
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -22,20 +21,33 @@ func (c *Conn) UseWire(ctx context.Context, wire *Wire, use func(context.Context
 	defer wire.Close()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	var waiting sync.WaitGroup
-	waiting.Go(func() {
-		if next, _ = c.nextWire(ctx, wire); next != nil {
-			end(errReplaced)
-		}
+	var replacing sync.Once
+	wire.onRenewed(func() {
+		replacing.Do(func() {
+			if next, _ = c.nextWire(ctx, wire); next != nil {
+				end(errReplaced)
+			}
+		})
 	})
 	err = use(ctx)
 	end(nil)
-	waiting.Wait()
+	replacing.Do(func() { /* From now on, there is no next wire. */ })
 	if next != nil && !errors.Is(err, errReplaced) { // The old connection broke at the same moment.
 		next.Close()
 		next = nil
 	}
 	return next, err
+}
+
+// onRenewed has replace called in a goroutine whenever the server is up with other credentials than those of the wire, until
+// the wire is closed.
+func (w *Wire) onRenewed(replace func()) {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	w.replace = replace
+	if w.server.renewed(w.credentials) {
+		go replace()
+	}
 }
 
 // nextWire waits until the server is used with other credentials than those of a wire, and then returns a new wire with the
@@ -61,60 +73,14 @@ func (c *Conn) nextWire(ctx context.Context, of *Wire) (*Wire, error) {
 
 // waitRenewed returns nil once the server is up with other credentials than these.
 func (c *Conn) waitRenewed(ctx context.Context, credentials *auth.Credentials) error {
+	var renewed bool
 	for {
-		server, err := c.pool.acquire(c.endpoint)
-		if err != nil {
+		err := c.await(ctx, func(s *server) bool {
+			renewed = s.renewed(credentials)
+			return renewed
+		})
+		if renewed || err != nil {
 			return err
 		}
-		due, changed := server.health.successorDue(credentials)
-		if !due {
-			err = c.wait(ctx, server, changed)
-		}
-		c.pool.release(server)
-		if due || err != nil {
-			return err
-		}
-	}
-}
-
-// wires has the open wires of one server. They are not closed together with the clients: each
-// one stays open until its successor has replaced it. It is safe for concurrent use. The zero value has none.
-type wires struct {
-	mu   sync.Mutex
-	open map[*Wire]struct{}
-}
-
-func (w *wires) add(opened *Wire) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.open == nil {
-		w.open = map[*Wire]struct{}{}
-	}
-	w.open[opened] = struct{}{}
-}
-
-func (w *wires) remove(closed *Wire) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.open, closed)
-}
-
-// closeAll closes all connections.
-func (w *wires) closeAll() {
-	w.closeExcept(netip.AddrPort{}) // No connection has this address.
-}
-
-// closeExcept closes the connections that lead to another address.
-func (w *wires) closeExcept(inUse netip.AddrPort) {
-	w.mu.Lock()
-	var found []*Wire
-	for opened := range w.open {
-		if opened.remote != inUse {
-			found = append(found, opened)
-		}
-	}
-	w.mu.Unlock()
-	for _, opened := range found {
-		opened.Close()
 	}
 }

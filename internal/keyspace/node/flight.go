@@ -39,10 +39,8 @@ func (s *session) next(now time.Time) (commands [][]string, wait time.Duration) 
 	s.node.retry(now)
 	s.node.rest(now)
 	s.subscriptions()
-	if s.wire.Tracks() {
-		s.switchTracking(now)
-		s.reads(now)
-	}
+	s.switchTracking(now)
+	s.reads(now)
 	pingAt := s.received.Add(s.node.options.Timing.PingAfter)
 	if len(s.flight) == 0 && !now.Before(pingAt) {
 		s.flight = append(s.flight, &command{verb: ping})
@@ -62,7 +60,7 @@ func (s *session) nextTime(pingAt time.Time) time.Time {
 	n := s.node
 	next := verify.Earlier(verify.Earlier(pingAt, n.retryAt), n.restedAt)
 	switch {
-	case !s.wire.Tracks() || n.tracks == 0:
+	case n.tracks == 0 || s.tracking == impossible:
 	case s.tracking == notTracking:
 		next = verify.Earlier(next, n.trackAt)
 	case len(n.timetable) > 0:
@@ -94,6 +92,11 @@ func (s *session) confirm(verb string, names []string) {
 // switchTracking adds CLIENT TRACKING to the flight if a key is to be tracked, or if none is any longer.
 func (s *session) switchTracking(now time.Time) {
 	switch {
+	case !s.wire.Tracks():
+		if s.node.tracks > 0 && s.tracking == notTracking {
+			s.tracking = impossible
+			s.note("Redis does not track keys", errOldProtocol)
+		}
 	case s.node.tracks > 0 && s.tracking == notTracking && !now.Before(s.node.trackAt):
 		s.tracking = switching
 		s.flight = append(s.flight, &command{verb: trackOn})

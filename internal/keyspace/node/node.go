@@ -85,7 +85,7 @@ type Recorder interface {
 	// called when no keys are to be tracked any longer.
 	Tracked(server string, database int, tracked bool)
 	Untracked(server string, database int)
-	// Ended is called when a connection, or an attempt to make one, has ended.
+	// Ended is called when a connection, or an attempt to make one, has ended, and when the server refuses to track keys.
 	Ended(server, reason string)
 }
 

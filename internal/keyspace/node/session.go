@@ -28,6 +28,8 @@ const (
 var (
 	errUnanswered = errors.New("the server did not reply to a command in time")
 	errUnexpected = errors.New("the server sent an unexpected reply")
+	// errOldProtocol is why keys can't be tracked on a connection.
+	errOldProtocol = errors.New("the server does not speak RESP3, or the user may not select the database")
 )
 
 // session is the use of one connection. One goroutine receives and another one sends. The lock of the node guards it.
@@ -58,6 +60,7 @@ const (
 	notTracking trackingState = iota
 	switching                 // CLIENT TRACKING was sent and has no reply yet
 	tracking
+	impossible // on this connection
 )
 
 type news struct {
@@ -298,6 +301,7 @@ func (s *session) length(name string, reply any, rejection *failure.Error) error
 // trackingAnswered handles the reply to CLIENT TRACKING ON.
 func (s *session) trackingAnswered(rejection *failure.Error) {
 	if rejection != nil {
+		s.node.options.Recorder.Ended(s.node.options.Name, string(rejection.Reason))
 		after := s.node.options.Timing.RefusedRetry // A script may block the server, for example.
 		if failure.IsRefusal(rejection) {
 			after = s.node.options.Timing.ForbiddenRetry

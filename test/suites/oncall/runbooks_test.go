@@ -59,7 +59,7 @@ var sections = map[string]section{
 	"jobs-late.md#A message is outstanding for long": {"a message of a stream is old", []string{`worker`, `:jobs 1 20\d\d-`}},
 	"jobs-late.md#A queue is polled":                 {"Redis neither notifies nor tracks", []string{`Polling .`, `(?i)track`}},
 	"jobs-late.md#A server does not track keys": {"Redis tracks no keys", []string{
-		`Not tracking keys`, `-client\|tracking`, notRun + "the server of this fault refuses CONFIG",
+		`Redis does not track keys`, `-client\|tracking`, notRun + "the server of this fault refuses CONFIG",
 	}},
 	"jobs-late.md#Events are lost": {"messages of a list wait for Pods", []string{`role:master`, `notify-keyspace-events`}},
 	"jobs-late.md#Reactions are slow": {"the API server takes a second and a half to create a Job", []string{

@@ -271,7 +271,7 @@ func TestAServerThatDemandsAPassword(t *testing.T) {
 	h := newHarness(t, server.Addr())
 	h.Ensure("emails", h.endpoint, list("emails"))
 	h.Eventually(func() failure.Reason {
-		err := h.pool.Conn(h.endpoint, 0).Do(t.Context(), func(context.Context, redis.Cmdable) error { return nil })
+		err := h.pool.Conn(h.endpoint, 0).Do(t.Context(), func(context.Context, connection.Client) error { return nil })
 		if err == nil {
 			return ""
 		}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
@@ -66,8 +64,8 @@ func (r *Reader) oldest(ctx context.Context, source Source, queue Queue, count C
 	commands := queue.oldestCommands(count, now)
 	var replies []any
 	err = r.pool.ConnFor(source.Tenant, owner, source.Database).Ask(ctx,
-		func(ctx context.Context, client redis.Cmdable) (err error) {
-			replies, err = connection.Pipeline(ctx, client, commands)
+		func(ctx context.Context, client connection.Client) (err error) {
+			replies, err = client.Read(ctx, commands...)
 			return err
 		})
 	if err != nil {

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -197,8 +195,8 @@ func (r *Reader) observeImporting(ctx context.Context, from auth.Endpoint, sourc
 	}
 	var found []reading
 	conn := r.pool.ConnFor(source.Tenant, from, source.Database)
-	err := conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
-		replies, err := connection.Pipeline(ctx, client, commands)
+	err := conn.Do(ctx, func(ctx context.Context, client connection.Client) error {
+		replies, err := client.Read(ctx, commands...)
 		if err != nil {
 			return err
 		}

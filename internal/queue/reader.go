@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -62,7 +60,7 @@ func (r *Reader) observeAt(ctx context.Context, server auth.Endpoint, source Sou
 		return r.length(ctx, conn, source.Queues[0])
 	}
 	var found []reading
-	err := conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
+	err := conn.Do(ctx, func(ctx context.Context, client connection.Client) (err error) {
 		found, err = r.readAll(ctx, client, conn, source.Queues)
 		return err
 	})
@@ -131,7 +129,7 @@ func (r *Reader) length(ctx context.Context, conn *connection.Conn, list Queue) 
 	if list.InProgress {
 		is = &counts[0].InProgress
 	}
-	err := conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
+	err := conn.Do(ctx, func(ctx context.Context, client connection.Client) error {
 		length, err := r.lengths.read(ctx, client, list.Key)
 		*is = length
 		return err
@@ -143,7 +141,7 @@ func (r *Reader) length(ctx context.Context, conn *connection.Conn, list Queue) 
 }
 
 // readAll reads all queues, in a transaction if the server allows it.
-func (r *Reader) readAll(ctx context.Context, client redis.Cmdable, conn *connection.Conn, queues []Queue) ([]reading, error) {
+func (r *Reader) readAll(ctx context.Context, client connection.Client, conn *connection.Conn, queues []Queue) ([]reading, error) {
 	asked := newInquiry(queues, r.now())
 	if len(asked.commands) < 2 || memoryOf(conn).transactions.holds() {
 		return asked.withoutTransaction(ctx, client)

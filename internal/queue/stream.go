@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
@@ -180,8 +178,8 @@ func (e *entries) ask(ctx context.Context, commands ...[]any) (replies []any, er
 			sent = append(sent, []any{"asking"}, each)
 		}
 	}
-	err = e.conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
-		all, err := connection.Pipeline(ctx, client, sent)
+	err = e.conn.Do(ctx, func(ctx context.Context, client connection.Client) error {
+		all, err := client.Read(ctx, sent...)
 		if err != nil {
 			return err
 		}

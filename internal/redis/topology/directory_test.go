@@ -15,7 +15,6 @@ import (
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
-	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
@@ -232,7 +231,7 @@ func TestADeploymentCountsOnce(t *testing.T) {
 		h.Eventually(h.owner(key)).ShouldNot(BeEmpty())
 		at, err := h.Locate(h.endpoint, key)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(pool.ConnFor("team", at.Owner, 0).Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
+		g.Expect(pool.ConnFor("team", at.Owner, 0).Do(t.Context(), func(ctx context.Context, client connection.Client) error {
 			return client.LLen(ctx, key).Err()
 		})).To(Succeed())
 	}

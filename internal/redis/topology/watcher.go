@@ -217,20 +217,20 @@ func (w *watcher) server(address string) auth.Endpoint {
 
 // request polls a server once, at the expense of a tenant's share.
 func (w *watcher) request(ctx context.Context, conn *connection.Conn, by *share) (reported response, err error) {
-	var replies [][]byte
-	err = conn.Pipeline(ctx, func(raw [][]byte) (err error) {
-		replies = raw
+	var raw [][]byte
+	err = conn.Do(ctx, func(ctx context.Context, client connection.Client) (err error) {
+		if raw, err = client.ReadRaw(ctx, w.commands()...); err != nil {
+			return err
+		}
 		began := time.Now()
 		defer func() { by.time.Spend(time.Since(began)) }()
-		decoded := make([]any, len(raw))
-		for i, each := range raw {
-			if decoded[i], err = resp.Decode(each); err != nil {
-				return err
-			}
+		replies, err := resp.DecodeAll(raw)
+		if err != nil {
+			return err
 		}
-		reported, err = w.parse(decoded, conn.Endpoint().Address)
+		reported, err = w.parse(replies, conn.Endpoint().Address)
 		return err
-	}, w.commands()...)
-	by.time.Spend(costOf(replies, err))
+	})
+	by.time.Spend(costOf(raw, err))
 	return reported, err
 }

@@ -87,8 +87,7 @@ type watch struct {
 	reported verify.Verdict
 	tracking verify.Tracking
 	tracked  bool
-	// places has where each of keys is, if endpoint is a deployment, and nil otherwise. placedAt is the version of the
-	// Directory that says so.
+	// places has where each of keys is. placedAt is the version of the Directory that says so.
 	places   []place
 	placedAt uint64
 	// lost means that it was not known then where all keys are.
@@ -98,7 +97,7 @@ type watch struct {
 func newWatch(e auth.Endpoint, keys []Key, trackingOnly bool) *watch {
 	return &watch{
 		endpoint: e, keys: slices.Clone(keys), trackingOnly: trackingOnly, since: time.Now(),
-		audits: make([]verify.Audit, len(keys)), trackingAudits: make([]verify.Audit, len(keys)),
+		audits: make([]verify.Audit, len(keys)), trackingAudits: make([]verify.Audit, len(keys)), places: make([]place, len(keys)),
 	}
 }
 
@@ -266,7 +265,7 @@ func (w *Watcher) replace(running map[*watchedNode]context.CancelFunc) (fresh []
 func (w *Watcher) left(old *watchedNode) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	server := old.endpoint.String()
+	server := old.endpoint.Value().String()
 	if w.nodes[old.database] == nil {
 		w.options.Recorder.Unsubscribed(server, old.number)
 		w.options.Recorder.Untracked(server, old.number)

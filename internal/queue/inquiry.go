@@ -49,8 +49,8 @@ func readingOrder(queues []Queue) (order []int) {
 }
 
 // withoutTransaction sends the commands without a transaction.
-func (i inquiry) withoutTransaction(ctx context.Context, client connection.Client) ([]reading, error) {
-	replies, err := client.Read(ctx, i.commands...)
+func (i inquiry) withoutTransaction(ctx context.Context, client connection.Client, from server) ([]reading, error) {
+	replies, err := from.read(ctx, client, i.commands)
 	if err != nil {
 		return nil, err
 	}

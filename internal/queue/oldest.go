@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
@@ -52,18 +51,14 @@ func (r *Reader) Oldest(
 
 // oldest returns since when the oldest message of a queue is outstanding; zero if that can't be known.
 func (r *Reader) oldest(ctx context.Context, source Source, queue Queue, count Count) (first time.Time, err error) {
-	owner := source.Endpoint
-	if source.Endpoint.Mode != auth.ModeStandalone {
-		place, err := r.directory.Locate(source.Endpoint, queue.Key)
-		if err != nil {
-			return time.Time{}, err
-		}
-		owner = place.Owner
+	route, err := r.directory.Route(source.Endpoint, queue.Key)
+	if err != nil {
+		return time.Time{}, err
 	}
 	now := r.now()
 	commands := queue.oldestCommands(count, now)
 	var replies []any
-	err = r.pool.ConnFor(source.Tenant, owner, source.Database).Ask(ctx,
+	err = r.pool.ConnFor(source.Tenant, route.Owner, source.Database).Ask(ctx,
 		func(ctx context.Context, client connection.Client) (err error) {
 			replies, err = client.Read(ctx, commands...)
 			return err

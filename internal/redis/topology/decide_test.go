@@ -231,10 +231,10 @@ func TestAFreshSentinelDoesNotLeadBackToTheOldMaster(t *testing.T) {
 		g.Expect(f.wanted(f.memberResponses(), nil)).To(ConsistOf("seed:1", "a:1", "b:1"))
 	}
 	say(from("seed:1", names("new:1", 5), "a:1", "b:1"), from("a:1", names("new:1", 5), "seed:1", "b:1"), from("b:1", names("new:1", 5), "seed:1", "a:1"))
-	g.Expect(f.locate("emails")).To(HaveField("Owner.Address", "new:1"))
+	g.Expect(f.route("emails")).To(HaveField("Owner.Address", "new:1"))
 	for range 3 {
 		say(from("seed:1", names("old:1", 0)))
-		g.Expect(f.locate("emails")).To(HaveField("Owner.Address", "new:1"))
+		g.Expect(f.route("emails")).To(HaveField("Owner.Address", "new:1"))
 	}
 }
 
@@ -275,7 +275,7 @@ func TestSentinelsAreRememberedWhileTheOneThatIsNamedIsGone(t *testing.T) {
 				say(later, each)
 			}
 			g.Expect(f.wanted(f.memberResponses(), nil)).To(ConsistOf("seed:1", "a:1", "b:1"))
-			g.Expect(f.locate("emails")).To(HaveField("Owner.Address", "new:1"))
+			g.Expect(f.route("emails")).To(HaveField("Owner.Address", "new:1"))
 		})
 	}
 }
@@ -295,17 +295,17 @@ func TestAnswersThatHaveBecomeOldAreNotUsed(t *testing.T) {
 	}
 	say(now)
 	f.process(now)
-	_, err := f.locate("emails")
+	_, err := f.route("emails")
 	g.Expect(err).NotTo(HaveOccurred())
 	version := f.version()
 	f.process(now.Add(leastLife - 1))
 	g.Expect(f.version()).To(Equal(version))
 	f.process(now.Add(leastLife))
-	_, err = f.locate("emails")
+	_, err = f.route("emails")
 	g.Expect(failure.Classify(err).Busy()).To(BeTrue())
 	say(now.Add(leastLife))
 	f.process(now.Add(leastLife))
-	_, err = f.locate("emails")
+	_, err = f.route("emails")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(f.version()).To(BeEquivalentTo(version+2), "what was not known meanwhile is looked for again")
 	g.Expect(since(now.Add(-time.Second), now)).To(Equal(time.Second))
@@ -325,13 +325,13 @@ func TestNothingIsKnownBeforeOldAnswersWereLookedFor(t *testing.T) {
 		f.record("s1:1", f.pollers["s1:1"], said)
 		f.process(time.Now())
 		time.Sleep(checkTimeout - time.Millisecond)
-		_, err := f.locate("emails")
+		_, err := f.route("emails")
 		g.Expect(err).NotTo(HaveOccurred())
 		time.Sleep(time.Millisecond)
-		_, err = f.locate("emails")
+		_, err = f.route("emails")
 		g.Expect(failure.Classify(err).Busy()).To(BeTrue())
 		f.process(time.Now())
-		_, err = f.locate("emails")
+		_, err = f.route("emails")
 		g.Expect(err).NotTo(HaveOccurred())
 	})
 }

@@ -62,7 +62,7 @@ func deployment(t *testing.T, mode auth.Mode, addresses ...string) auth.Endpoint
 // owner returns the address of the server that has a key, and "" while that is not known.
 func (h *harness) owner(key string) func() string {
 	return func() string {
-		at, err := h.Locate(h.endpoint, key)
+		at, err := h.Route(h.endpoint, key)
 		if err != nil {
 			return ""
 		}
@@ -72,7 +72,7 @@ func (h *harness) owner(key string) func() string {
 
 // why returns the reason for which it is not known where a key is.
 func (h *harness) why() failure.Reason {
-	_, err := h.Locate(h.endpoint, "emails")
+	_, err := h.Route(h.endpoint, "emails")
 	if cause := failure.Classify(err); cause != nil && !cause.Busy() {
 		return cause.Reason
 	}
@@ -82,7 +82,7 @@ func (h *harness) why() failure.Reason {
 func TestAServerHasItsKeys(t *testing.T) {
 	t.Parallel()
 	h := follow(t, auth.Endpoint{Address: "127.0.0.1:1"})
-	h.Expect(h.Locate(h.endpoint, "emails")).To(Equal(topology.Place{Owner: h.endpoint}))
+	h.Expect(h.Route(h.endpoint, "emails")).To(Equal(topology.Route{Owner: h.endpoint}))
 	h.Expect(h.Version(h.endpoint)).To(BeZero())
 }
 
@@ -195,12 +195,12 @@ func TestSlotsAreFollowed(t *testing.T) {
 	}
 	moved, err := s.BeginMigration(t.Context(), "a", to)
 	h.Expect(err).NotTo(HaveOccurred())
-	importing := func() (topology.Place, error) { return h.Locate(h.endpoint, "a") }
-	h.Eventually(importing).Should(Equal(topology.Place{
-		Owner: h.endpoint.ServerAt(from.Addr()), Importing: h.endpoint.ServerAt(to.Addr()),
+	importing := func() (topology.Route, error) { return h.Route(h.endpoint, "a") }
+	h.Eventually(importing).Should(Equal(topology.Route{
+		Owner: h.endpoint.ServerAt(from.Addr()), Importing: h.endpoint.ServerAt(to.Addr()), Slot: topology.SlotOf("a"),
 	}))
 	h.Expect(moved.End(t.Context())).To(Succeed())
-	h.Eventually(importing).Should(Equal(topology.Place{Owner: h.endpoint.ServerAt(to.Addr())}))
+	h.Eventually(importing).Should(Equal(topology.Route{Owner: h.endpoint.ServerAt(to.Addr()), Slot: topology.SlotOf("a")}))
 
 	h.Expect(to.Kill()).To(Succeed())
 	h.Eventually(h.owner("a")).ShouldNot(BeElementOf(to.Addr(), ""))
@@ -229,7 +229,7 @@ func TestADeploymentCountsOnce(t *testing.T) {
 	h := followWith(t, pool, deployment(t, auth.ModeCluster, s.Addresses()...))
 	for _, key := range []string{"a", "b", "c"} { // On three masters.
 		h.Eventually(h.owner(key)).ShouldNot(BeEmpty())
-		at, err := h.Locate(h.endpoint, key)
+		at, err := h.Route(h.endpoint, key)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(pool.ConnFor("team", at.Owner, 0).Do(t.Context(), func(ctx context.Context, client connection.Client) error {
 			return client.LLen(ctx, key).Err()
@@ -261,7 +261,7 @@ func TestEverNewAddressesAreTold(t *testing.T) {
 	})
 	h := follow(t, deployment(t, auth.ModeCluster, hostile.Addr()))
 	h.Eventually(func() string {
-		_, err := h.Locate(h.endpoint, "emails")
+		_, err := h.Route(h.endpoint, "emails")
 		return failure.Classify(err).Message
 	}).Should(ContainSubstring("too many different addresses"))
 }

@@ -66,12 +66,12 @@ type watcher struct {
 	// changed gets a token when a route may have changed. Before that, moved is called with what will be known.
 	changed chan<- struct{}
 	moved   func(next *view)
-	// claimedBy are the objects that use the deployment. inUse has how many of them may use each master of a Cluster, refusals is how
+	// uses has how each object uses the deployment. inUse has how many of them may use each master of a Cluster, refusals is how
 	// many may not use theirs, and refused is why. The lock of the directory guards them.
-	claimedBy map[user]struct{}
-	inUse     map[auth.Endpoint]int
-	refusals  int
-	refused   error
+	uses     map[connection.Owner]use
+	inUse    map[auth.Endpoint]int
+	refusals int
+	refused  error
 	// gone is closed when nobody uses the deployment any longer.
 	gone chan struct{}
 
@@ -120,7 +120,7 @@ func newWatcher(pool *connection.Pool, shares *shares, e auth.Endpoint, changed 
 		changed: changed, gone: make(chan struct{}), unprocessed: make(chan struct{}, 1), updated: make(chan struct{}),
 		responses: map[string]response{}, pollers: map[string]*poller{}, begun: time.Now(),
 		newAddresses: rate.NewLimiter(rate.Every(newAddressInterval), mostNewAddresses), lastUsed: map[string]time.Time{},
-		unusable: map[string]bool{}, claimedBy: map[user]struct{}{}, inUse: map[auth.Endpoint]int{}, moved: func(*view) { /* nobody claims */ },
+		unusable: map[string]bool{}, uses: map[connection.Owner]use{}, inUse: map[auth.Endpoint]int{}, moved: func(*view) { /* nobody claims */ },
 	}
 	w.changes.Store(uint64(w.begun.UnixNano()))
 	if e.Mode == auth.ModeSentinel {

@@ -22,9 +22,10 @@ const leaveAfter = 5 * time.Second
 type Directory interface {
 	// Route returns where a key of an endpoint is.
 	Route(e auth.Endpoint, key string) (topology.Route, error)
-	// Changed has a token after a route may have changed. Version returns a number that grows then.
-	Changed() <-chan struct{}
+	// Version returns a number that grows when a route may have changed. OnChange sets the function that is then called for
+	// each user of the endpoint.
 	Version(e auth.Endpoint) uint64
+	OnChange(call func(tenant, name string))
 }
 
 // server is a server with keys, or none. As a handle it takes little memory.
@@ -93,7 +94,9 @@ func (w *Watcher) locate(of *watch) (moved, known bool) {
 	for i, key := range of.keys {
 		at, err := w.options.Directory.Route(of.endpoint, key.Name)
 		lost = lost || err != nil
-		moved = err == nil && of.places[i].move(serverOf(at.Owner), serverOf(at.Importing), time.Now()) || moved
+		if err == nil && of.places[i].move(serverOf(at.Owner), serverOf(at.Importing), time.Now()) {
+			moved = true
+		}
 	}
 	known = of.lost && !lost
 	of.lost = lost
@@ -167,23 +170,6 @@ func (w *watch) leaves() (at time.Time) {
 		}
 	}
 	return at
-}
-
-// wakeMoved wakes those whose keys may have moved.
-func (w *Watcher) wakeMoved() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for endpoint, using := range w.users {
-		if endpoint.Mode == auth.ModeStandalone {
-			continue
-		}
-		if version := w.options.Directory.Version(endpoint); version != using.version {
-			using.version = version
-			for id := range using.ids {
-				w.mark(id, coalesce.Changed)
-			}
-		}
-	}
 }
 
 // leaveBefore leaves the servers where keys were before, if the keys are watched where they are now, or after a while.

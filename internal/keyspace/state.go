@@ -48,7 +48,7 @@ func (w *Watcher) State(id ID) State {
 	state := State{ValidUntil: w.judge(id, watched, now)}
 	state.Verdict, state.Tracking = watched.reported, watched.tracking
 	if len(watched.keys) > 0 {
-		state.Watchers = len(w.users[watched.endpoint].ids)
+		state.Watchers = w.users[watched.endpoint]
 	}
 	if watched.tracked && watched.tracking == verify.Tracked {
 		state.Unchanged = w.unchanged(watched)

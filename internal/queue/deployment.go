@@ -144,8 +144,8 @@ func (r *Reader) observePart(ctx context.Context, is part) ([]Count, error) {
 	return counts, nil
 }
 
-// observeAt reads queues of one server. asking is true if their slot is being moved to it. The error names the server that it
-// is about, unless the time for the whole deployment is over.
+// observeAt reads queues of one server. asking is true if their slot is being moved to it. The error names the server that
+// it is about, unless the time for the whole deployment is over.
 func (r *Reader) observeAt(ctx context.Context, at auth.Endpoint, asking bool, source Source) ([]Count, error) {
 	counts, err := r.readFrom(ctx, server{r.pool.ConnFor(source.Tenant, at, source.Database), asking}, source)
 	if ctx.Err() != nil {

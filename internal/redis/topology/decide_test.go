@@ -198,7 +198,7 @@ func TestServersOfOtherDeploymentsAreNotBelieved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: c.mode, Address: "seed:1"}, nil, logr.Discard())
+			f := newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: c.mode, Address: "seed:1"}, logr.Discard())
 			f.peers = map[string]bool{}
 			for id := range strings.FieldsSeq(c.before) {
 				f.peers[id] = true
@@ -218,7 +218,7 @@ func TestAFreshSentinelDoesNotLeadBackToTheOldMaster(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	f := newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeSentinel, Address: "seed:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})},
-		make(chan struct{}, 1), logr.Discard())
+		logr.Discard())
 	say := func(all ...response) {
 		for _, each := range all {
 			each.sentAt = time.Now()
@@ -256,7 +256,7 @@ func TestSentinelsAreRememberedWhileTheOneThatIsNamedIsGone(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "seed:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-			f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, make(chan struct{}, 1), logr.Discard())
+			f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, logr.Discard())
 			say := func(at time.Time, each response) {
 				each.sentAt = at
 				if f.pollers[each.from] == nil {
@@ -285,7 +285,7 @@ func TestAnswersThatHaveBecomeOldAreNotUsed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-	f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, make(chan struct{}, 1), logr.Discard())
+	f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, logr.Discard())
 	now := time.Now()
 	say := func(asked time.Time) {
 		f.pollers["s1:1"] = &poller{}
@@ -318,7 +318,7 @@ func TestNothingIsKnownBeforeOldAnswersWereLookedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-		f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, make(chan struct{}, 1), logr.Discard())
+		f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, logr.Discard())
 		f.pollers["s1:1"] = &poller{}
 		said := names("m:1", 1)
 		said.sentAt = time.Now()
@@ -487,7 +487,7 @@ func TestANodeOfAnotherClusterHasNoSlots(t *testing.T) {
 		second *nodes
 		owner  uint16
 	}{"another Cluster": {other, 0}, "the same": {&same, 1}} {
-		f := newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeCluster, Address: "seed:1"}, make(chan struct{}, 1), logr.Discard())
+		f := newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeCluster, Address: "seed:1"}, logr.Discard())
 		f.lastUsed["b:1"] = time.Now()
 		f.responses["seed:1"] = response{from: "seed:1", sentAt: time.Now(), nodes: own}
 		f.responses["b:1"] = response{from: "b:1", sentAt: time.Now(), nodes: c.second}

@@ -32,10 +32,12 @@ type Directory struct {
 
 	shares *shares
 	log    logr.Logger
-	// changed has a token after a route may have changed. fresh has one while there is a watcher that does not run.
-	changed, fresh chan struct{}
+	// fresh has a token while there is a watcher that does not run.
+	fresh chan struct{}
 
 	mu sync.Mutex
+	// changed is called for each user of a deployment when a route may have changed.
+	changed func(by connection.Owner)
 	// users has which deployment each object uses.
 	users    map[connection.Owner]*watcher
 	watchers map[auth.Endpoint]*watcher
@@ -46,8 +48,9 @@ type Directory struct {
 // New returns a Directory that watches nothing yet.
 func New(pool *connection.Pool, log logr.Logger) *Directory {
 	return &Directory{
-		Pool: pool, shares: newShares(), log: log, changed: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
-		users: map[connection.Owner]*watcher{}, watchers: map[auth.Endpoint]*watcher{},
+		Pool: pool, shares: newShares(), log: log, fresh: make(chan struct{}, 1),
+		changed: func(connection.Owner) { /* nobody listens */ },
+		users:   map[connection.Owner]*watcher{}, watchers: map[auth.Endpoint]*watcher{},
 	}
 }
 
@@ -114,8 +117,8 @@ func (d *Directory) record(by connection.Owner, e auth.Endpoint, is use, known *
 func (d *Directory) join(by connection.Owner, e auth.Endpoint) *watcher {
 	w, ok := d.watchers[e]
 	if !ok {
-		w = newWatcher(d.Pool, d.shares, e, d.changed, d.log.WithValues("endpoint", e.String()))
-		w.moved = func(next *view) { d.claimAgain(w, next) }
+		w = newWatcher(d.Pool, d.shares, e, d.log.WithValues("endpoint", e.String()))
+		w.moved = func(next *view) { d.move(w, next) }
 		d.watchers[e] = w
 		d.starting = append(d.starting, w)
 		set(d.fresh)
@@ -178,8 +181,13 @@ func (d *Directory) Refresh(ctx context.Context, e auth.Endpoint) {
 	}
 }
 
-// Changed has a token after a route may have changed. It is for one receiver.
-func (d *Directory) Changed() <-chan struct{} { return d.changed }
+// OnChange sets the function that is called for each user of a deployment when a route in it may have changed. It must not
+// block, and must not use the Directory.
+func (d *Directory) OnChange(call func(tenant, name string)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed = func(by connection.Owner) { call(by.Tenant, by.Name) }
+}
 
 // Version returns a number that grows when a route in a deployment may have changed.
 func (d *Directory) Version(e auth.Endpoint) uint64 {

@@ -30,6 +30,8 @@ type harness struct {
 	*WithT
 	*topology.Directory
 	endpoint auth.Endpoint
+	// changed has a token after a user was called because a route may have changed.
+	changed chan string
 }
 
 func follow(t *testing.T, e auth.Endpoint) *harness {
@@ -39,7 +41,15 @@ func follow(t *testing.T, e auth.Endpoint) *harness {
 
 func followWith(t *testing.T, pool *connection.Pool, e auth.Endpoint) *harness {
 	t.Helper()
-	h := &harness{WithT: NewWithT(t), Directory: topology.New(pool, logr.Discard()), endpoint: e}
+	h := &harness{
+		WithT: NewWithT(t), Directory: topology.New(pool, logr.Discard()), endpoint: e, changed: make(chan string, 1),
+	}
+	h.OnChange(func(tenant, name string) {
+		select {
+		case h.changed <- tenant + "/" + name:
+		default:
+		}
+	})
 	var running sync.WaitGroup
 	running.Go(func() { _ = pool.Start(t.Context()) })
 	running.Go(func() { _ = h.Start(t.Context()) })
@@ -92,11 +102,11 @@ func TestAFailoverIsFollowed(t *testing.T) {
 	h := follow(t, deployment(t, auth.ModeSentinel, r.Sentinels[0].Addr()))
 	first := r.Servers[0].Addr()
 	h.Eventually(h.owner("emails")).Should(Equal(first))
-	h.Eventually(h.Changed()).Should(Receive())
+	h.Eventually(h.changed).Should(Receive(Equal("team/emails")))
 
 	h.Expect(r.Failover(t.Context(), r.Sentinels[1])).To(Succeed())
 	h.Eventually(h.owner("emails")).ShouldNot(BeElementOf(first, ""))
-	h.Eventually(h.Changed()).Should(Receive())
+	h.Eventually(h.changed).Should(Receive(Equal("team/emails")))
 	master, err := r.Master(t.Context(), r.Sentinels[1])
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Eventually(h.owner("emails")).Should(Equal(master.Addr()))

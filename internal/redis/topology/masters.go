@@ -64,12 +64,11 @@ func (d *Directory) claimMasters(
 	return err, d.Pool.Claim(by.Tenant, by.Name, e, database)
 }
 
-// claimAgain claims the masters of all users of a Cluster again, and then publishes that keys have moved. A user who
-// claims meanwhile sees that in [Directory.record].
-func (d *Directory) claimAgain(w *watcher, next *view) {
+// move claims the masters of all users of a Cluster again, and then publishes that keys have moved. A user who claims
+// meanwhile sees that in [Directory.record].
+func (d *Directory) move(w *watcher, next *view) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	defer w.known.Store(next)
 	again := map[connection.Owner][]auth.Endpoint{}
 	for by, is := range w.uses {
 		if masters := next.mastersOf(is.keys, is.masters); masters != nil || is.masters != nil {
@@ -82,6 +81,10 @@ func (d *Directory) claimAgain(w *watcher, next *view) {
 		is := use{w.uses[by].keys, masters, refused[by]}
 		w.count(is, 1)
 		w.uses[by] = is
+	}
+	w.adopt(next)
+	for by := range w.uses {
+		d.changed(by)
 	}
 }
 

@@ -63,9 +63,8 @@ type watcher struct {
 	shares *shares
 	users  map[string]int
 	polled int
-	// changed gets a token when a route may have changed. Before that, moved is called with what will be known.
-	changed chan<- struct{}
-	moved   func(next *view)
+	// moved is called when a route may have changed, and calls adopt.
+	moved func(next *view)
 	// uses has how each object uses the deployment. inUse has how many of them may use each master of a Cluster, refusals is how
 	// many may not use theirs, and refused is why. The lock of the directory guards them.
 	uses     map[connection.Owner]use
@@ -114,14 +113,15 @@ type watcher struct {
 	updated chan struct{}
 }
 
-func newWatcher(pool *connection.Pool, shares *shares, e auth.Endpoint, changed chan<- struct{}, log logr.Logger) *watcher {
+func newWatcher(pool *connection.Pool, shares *shares, e auth.Endpoint, log logr.Logger) *watcher {
 	w := &watcher{
 		endpoint: e, pool: pool, log: log, shares: shares, users: map[string]int{},
-		changed: changed, gone: make(chan struct{}), unprocessed: make(chan struct{}, 1), updated: make(chan struct{}),
+		gone: make(chan struct{}), unprocessed: make(chan struct{}, 1), updated: make(chan struct{}),
 		responses: map[string]response{}, pollers: map[string]*poller{}, begun: time.Now(),
 		newAddresses: rate.NewLimiter(rate.Every(newAddressInterval), mostNewAddresses), lastUsed: map[string]time.Time{},
-		unusable: map[string]bool{}, uses: map[connection.Owner]use{}, inUse: map[auth.Endpoint]int{}, moved: func(*view) { /* nobody claims */ },
+		unusable: map[string]bool{}, uses: map[connection.Owner]use{}, inUse: map[auth.Endpoint]int{},
 	}
+	w.moved = w.adopt
 	w.changes.Store(uint64(w.begun.UnixNano()))
 	if e.Mode == auth.ModeSentinel {
 		w.deployment = sentinels{e}

@@ -55,6 +55,8 @@ func (a *addresses) add(address string) {
 // watcher watches the topology of one deployment.
 type watcher struct {
 	deployment
+	// server returns the endpoint of the server to poll at an address.
+	server   func(address string) auth.Endpoint
 	endpoint auth.Endpoint
 	pool     *connection.Pool
 	log      logr.Logger
@@ -124,9 +126,9 @@ func newWatcher(pool *connection.Pool, shares *shares, e auth.Endpoint, log logr
 	w.moved = w.adopt
 	w.changes.Store(uint64(w.begun.UnixNano()))
 	if e.Mode == auth.ModeSentinel {
-		w.deployment = sentinels{e}
+		w.deployment, w.server = sentinels{e}, e.SentinelAt
 	} else {
-		w.deployment = cluster{e}
+		w.deployment, w.server = cluster{e}, e.ServerAt
 	}
 	return w
 }
@@ -205,14 +207,6 @@ func (w *watcher) startPoller(ctx context.Context, running *sync.WaitGroup, addr
 	if w.endpoint.Mode == auth.ModeSentinel {
 		running.Go(func() { w.listen(polling, conn) })
 	}
-}
-
-// server returns the endpoint of a server to poll.
-func (w *watcher) server(address string) auth.Endpoint {
-	if w.endpoint.Mode == auth.ModeSentinel {
-		return w.endpoint.SentinelAt(address)
-	}
-	return w.endpoint.ServerAt(address)
 }
 
 // request polls a server once, at the expense of a tenant's share.

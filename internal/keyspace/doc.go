@@ -29,7 +29,7 @@
 //	watcher.go   which id watches which keys of which endpoint
 //	wants.go     what that means for each database of a server, and what changes
 //	state.go     what is known about the events of the keys of an id
-//	places.go    which servers of a deployment have the keys, and how a key moves
+//	places.go    which servers have the keys, and how a key moves
 //	node         the conversation with one database of one server
 //
 // A message goes from the connection through the table of its node to package coalesce, which limits the rate of the wakes
@@ -44,7 +44,7 @@
 //
 // # Deployments
 //
-// With sentinels or a Cluster, a Directory says which server has a key, and that may change. Each server has nodes as a
+// A Directory says which server has a key. With sentinels or a Cluster, that may change. Each server has nodes as a
 // single one has. When a key moves, the new server's node gets it first, and the old one keeps it until the new
 // subscription is confirmed, or for a few seconds.
 //

@@ -46,11 +46,12 @@ func TestMain(m *testing.M) {
 type harness struct {
 	*Watcher
 	Gomega
-	t        *testing.T
-	pool     *connection.Pool
-	endpoint auth.Endpoint
-	reader   *queue.Reader
-	recorded *recorded
+	t         *testing.T
+	pool      *connection.Pool
+	directory *topology.Directory
+	endpoint  auth.Endpoint
+	reader    *queue.Reader
+	recorded  *recorded
 	// inbox has the wakes. serve is called for each of them.
 	inbox *inbox
 	serve func(ctx context.Context, w coalesce.Wake)
@@ -111,7 +112,7 @@ func newHarnessOn(
 	pool := connection.NewPool(options)
 	directory := topology.New(pool, logr.Discard())
 	h := &harness{
-		Gomega: NewWithT(t), t: t, pool: pool, endpoint: endpoint,
+		Gomega: NewWithT(t), t: t, pool: pool, directory: directory, endpoint: endpoint,
 		reader: queue.NewReader(pool, directory), recorded: newRecorded(), inbox: newInbox(), seen: map[string]int64{},
 	}
 	h.serve = h.readAtWake
@@ -119,9 +120,6 @@ func newHarnessOn(
 	h.options.Timing.AnswerWithin = timeout
 	for _, change := range prepare {
 		change(h)
-	}
-	if endpoint.Mode != auth.ModeStandalone {
-		h.Expect(directory.Claim("team", "all", endpoint, 0)).To(Succeed())
 	}
 	var running sync.WaitGroup
 	running.Go(func() { _ = pool.Start(t.Context()) })
@@ -190,6 +188,9 @@ func named(name string) ID { return ID{Name: name} }
 
 // Ensure is [Watcher.Ensure] with the name of an id; the methods below are similar.
 func (h *harness) Ensure(name string, e auth.Endpoint, keys ...Key) {
+	if e.Mode != auth.ModeStandalone {
+		h.Expect(h.directory.Claim("", name, e, 0)).To(Succeed())
+	}
 	h.Watcher.Ensure(named(name), e, AnySource, keys...)
 }
 

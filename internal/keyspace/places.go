@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"time"
+	"unique"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
@@ -19,21 +20,31 @@ const leaveAfter = 5 * time.Second
 
 // Directory knows where keys are: see package topology.
 type Directory interface {
-	// Locate returns where a key of an endpoint is.
-	Locate(e auth.Endpoint, key string) (topology.Place, error)
-	// Changed has a token after a place may have changed. Version returns a number that grows then.
-	Changed() <-chan struct{}
+	// Route returns where a key of an endpoint is.
+	Route(e auth.Endpoint, key string) (topology.Route, error)
+	// Version returns a number that grows when a route may have changed. OnChange sets the function that is then called for
+	// each user of the endpoint.
 	Version(e auth.Endpoint) uint64
+	OnChange(call func(tenant, name string))
 }
 
-// place is where one key of a deployment is watched.
+// server is a server with keys, or none. As a handle it takes little memory.
+type server = unique.Handle[auth.Endpoint]
+
+func serverOf(e auth.Endpoint) server {
+	if e == (auth.Endpoint{}) {
+		return server{}
+	}
+	return unique.Make(e)
+}
+
+// place is where one key is watched.
 type place struct {
-	topology.Place
-	// known means that Place is known.
-	known bool
+	// owner is the server that has the key; none if that is not known. importing is that to which its slot is being moved.
+	owner, importing server
 	// before are the servers where the key was until leftAt, at most two. It is watched there until the subscription to its
 	// new place is confirmed, so that no event is missed.
-	before []auth.Endpoint
+	before []server
 	leftAt time.Time
 }
 
@@ -42,7 +53,7 @@ type spot struct {
 	// index is the index of the key.
 	index  int
 	key    Key
-	server auth.Endpoint
+	server server
 	// importing means that the slot of the key is being moved to the server. before means that the key was there before.
 	importing, before bool
 }
@@ -60,14 +71,11 @@ func (w *watch) spots() iter.Seq[spot] {
 
 // spotsOf yields the spots of one key, first the one on its owner.
 func (w *watch) spotsOf(i int, key Key, yield func(spot) bool) (goOn bool) {
-	if w.places == nil {
-		return yield(spot{index: i, key: key, server: w.endpoint})
-	}
 	at := &w.places[i]
-	if at.known && !yield(spot{index: i, key: key, server: at.Owner}) {
+	if at.owner != (server{}) && !yield(spot{index: i, key: key, server: at.owner}) {
 		return false
 	}
-	if at.Importing != (auth.Endpoint{}) && !yield(spot{index: i, key: key, server: at.Importing, importing: true}) {
+	if at.importing != (server{}) && !yield(spot{index: i, key: key, server: at.importing, importing: true}) {
 		return false
 	}
 	for _, server := range at.before {
@@ -78,32 +86,15 @@ func (w *watch) spotsOf(i int, key Key, yield func(spot) bool) (goOn bool) {
 	return true
 }
 
-// owner returns the server that has a key. known is false if that is not known.
-func (w *watch) owner(i int) (server auth.Endpoint, known bool) {
-	if w.places == nil {
-		return w.endpoint, true
-	}
-	return w.places[i].Owner, w.places[i].known
-}
-
 // locate finds out where the keys of a watch are. It reports whether a key has moved, and whether all are known again
 // after they were not. A key stays where it was while nothing is known about it.
 func (w *Watcher) locate(of *watch) (moved, known bool) {
-	if of.endpoint.Mode == auth.ModeStandalone {
-		return false, false
-	}
 	lost := false
 	of.placedAt = w.options.Directory.Version(of.endpoint)
-	before := of.places
-	of.places = make([]place, len(of.keys))
 	for i, key := range of.keys {
-		if before != nil {
-			of.places[i] = before[i]
-		}
-		at, err := w.options.Directory.Locate(of.endpoint, key.Name)
+		at, err := w.options.Directory.Route(of.endpoint, key.Name)
 		lost = lost || err != nil
-		if is := &of.places[i]; err == nil && (!is.known || is.Place != at) {
-			is.move(at, time.Now())
+		if err == nil && of.places[i].move(serverOf(at.Owner), serverOf(at.Importing), time.Now()) {
 			moved = true
 		}
 	}
@@ -112,22 +103,23 @@ func (w *Watcher) locate(of *watch) (moved, known bool) {
 	return moved, known
 }
 
-// move records that a key is somewhere else.
-func (p *place) move(to topology.Place, now time.Time) {
-	var before []auth.Endpoint
-	for _, server := range []auth.Endpoint{p.Owner, p.Importing} {
-		if server != (auth.Endpoint{}) && server != to.Owner && server != to.Importing && !slices.Contains(before, server) {
-			before = append(before, server)
+// move records where a key is, and reports whether that is somewhere else than before.
+func (p *place) move(owner, importing server, now time.Time) (moved bool) {
+	if p.owner == owner && p.importing == importing {
+		return false
+	}
+	var before []server
+	for _, each := range []server{p.owner, p.importing} {
+		if each != (server{}) && each != owner && each != importing && !slices.Contains(before, each) {
+			before = append(before, each)
 		}
 	}
-	p.Place, p.known, p.before, p.leftAt = to, true, before, now
+	*p = place{owner, importing, before, now}
+	return true
 }
 
 // relocate watches the keys of an id where they are now, if that may have changed.
 func (w *Watcher) relocate(id ID, watched *watch, now time.Time) {
-	if watched.places == nil {
-		return
-	}
 	stale := watched.placedAt != w.options.Directory.Version(watched.endpoint)
 	leaving := slices.ContainsFunc(watched.places, func(at place) bool { return len(at.before) > 0 })
 	if !stale && !leaving {
@@ -157,7 +149,7 @@ func (w *Watcher) relocate(id ID, watched *watch, now time.Time) {
 // watchedAt returns a function that reports whether growth of a key is announced where it is now.
 func (w *Watcher) watchedAt(watched *watch) func(i int) bool {
 	return func(i int) bool {
-		at := spot{key: watched.keys[i], server: watched.places[i].Owner}
+		at := spot{key: watched.keys[i], server: watched.places[i].owner}
 		to := w.nodeOf(at)
 		if to == nil {
 			return false
@@ -178,23 +170,6 @@ func (w *watch) leaves() (at time.Time) {
 		}
 	}
 	return at
-}
-
-// wakeMoved wakes those whose keys may have moved.
-func (w *Watcher) wakeMoved() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for endpoint, using := range w.users {
-		if endpoint.Mode == auth.ModeStandalone {
-			continue
-		}
-		if version := w.options.Directory.Version(endpoint); version != using.version {
-			using.version = version
-			for id := range using.ids {
-				w.mark(id, coalesce.Changed)
-			}
-		}
-	}
 }
 
 // leaveBefore leaves the servers where keys were before, if the keys are watched where they are now, or after a while.

@@ -107,7 +107,7 @@ func (r *rotation) watch() {
 func (r *rotation) subscribed(key string) bool {
 	r.Watcher.mu.Lock()
 	defer r.Watcher.mu.Unlock()
-	return r.nodes[database{r.endpoint, 0}].State(key).Subscription.Present
+	return r.nodes[database{serverOf(r.endpoint), 0}].State(key).Subscription.Present
 }
 
 // subscriber is in the lines of CLIENT LIST for connections with a subscription.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
-	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
 
 // State is what is known about the events of the keys of an id.
@@ -49,7 +48,7 @@ func (w *Watcher) State(id ID) State {
 	state := State{ValidUntil: w.judge(id, watched, now)}
 	state.Verdict, state.Tracking = watched.reported, watched.tracking
 	if len(watched.keys) > 0 {
-		state.Watchers = len(w.users[watched.endpoint].ids)
+		state.Watchers = w.users[watched.endpoint]
 	}
 	if watched.tracked && watched.tracking == verify.Tracked {
 		state.Unchanged = w.unchanged(watched)
@@ -93,12 +92,11 @@ func (w *Watcher) Observed(id ID, key string, depth int64, began time.Time) (mis
 	if at < 0 {
 		return false
 	}
-	its, now := watched.keys[at], time.Now()
-	owner, located := watched.owner(at)
-	if !located || watched.places != nil && watched.places[at].Importing != (auth.Endpoint{}) { // Two servers may have announced it.
+	its, is, now := watched.keys[at], watched.places[at], time.Now()
+	if is.owner == (server{}) || is.importing != (server{}) { // Two servers may have announced it.
 		return false
 	}
-	server := w.nodes[database{owner, its.Database}]
+	server := w.nodes[database{is.owner, its.Database}]
 	known := server.State(its.Name)
 	if watched.tracked {
 		missed = watched.trackingAudits[at].Read(depth, began, now, known.Armed, time.Time{})

@@ -5,12 +5,11 @@ package keyspace
 
 import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/node"
-	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
 
 // database is a database of a server.
 type database struct {
-	endpoint auth.Endpoint
+	endpoint server
 	number   int
 }
 
@@ -67,9 +66,9 @@ func (w *Watcher) change(id ID, before, now map[location]node.Interest) {
 // enter records that a key of a database is watched.
 func (w *Watcher) enter(at database) {
 	if w.nodes[at] == nil {
-		name := at.endpoint.String()
+		name := at.endpoint.Value().String()
 		w.nodes[at] = &watchedNode{database: at, Node: node.New(node.Options{
-			Conn: w.options.Pool.Conn(at.endpoint, at.number), Database: at.number, Name: name,
+			Conn: w.options.Pool.Conn(at.endpoint.Value(), at.number), Database: at.number, Name: name,
 			Mark: w.mark, Budgets: &w.budgets, Configure: w.options.Configure,
 			Recorder: w.options.Recorder, Timing: w.options.Timing,
 			Log: w.options.Log.WithValues("endpoint", name, "database", at.number),

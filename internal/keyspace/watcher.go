@@ -61,17 +61,10 @@ type Watcher struct {
 
 	mu      sync.Mutex
 	watches map[ID]*watch
-	users   map[auth.Endpoint]*users
+	users   map[auth.Endpoint]int // how many ids watch keys of the endpoint
 	nodes   map[database]*watchedNode
 	// changed is set while the running nodes may differ from these.
 	changed coalesce.Signal
-}
-
-// users are the ids that watch keys of an endpoint.
-type users struct {
-	ids map[ID]struct{}
-	// version is that of the Directory at which the ids were woken last.
-	version uint64
 }
 
 // watch is what one id watches.
@@ -87,8 +80,7 @@ type watch struct {
 	reported verify.Verdict
 	tracking verify.Tracking
 	tracked  bool
-	// places has where each of keys is, if endpoint is a deployment, and nil otherwise. placedAt is the version of the
-	// Directory that says so.
+	// places has where each of keys is. placedAt is the version of the Directory that says so.
 	places   []place
 	placedAt uint64
 	// lost means that it was not known then where all keys are.
@@ -98,7 +90,7 @@ type watch struct {
 func newWatch(e auth.Endpoint, keys []Key, trackingOnly bool) *watch {
 	return &watch{
 		endpoint: e, keys: slices.Clone(keys), trackingOnly: trackingOnly, since: time.Now(),
-		audits: make([]verify.Audit, len(keys)), trackingAudits: make([]verify.Audit, len(keys)),
+		audits: make([]verify.Audit, len(keys)), trackingAudits: make([]verify.Audit, len(keys)), places: make([]place, len(keys)),
 	}
 }
 
@@ -120,13 +112,14 @@ func New(options Options) *Watcher {
 	w := &Watcher{
 		options: options,
 		watches: map[ID]*watch{},
-		users:   map[auth.Endpoint]*users{},
+		users:   map[auth.Endpoint]int{},
 		nodes:   map[database]*watchedNode{},
 		changed: coalesce.NewSignal(),
 	}
 	w.throttle = coalesce.NewThrottle(func(wake coalesce.Wake) { w.options.Deliver(wake) }, func() { w.options.Recorder.Coalesced() })
 	w.mark = w.throttle.Mark
 	options.Pool.OnRestored(w.restored)
+	options.Directory.OnChange(func(tenant, name string) { w.mark(ID{Namespace: tenant, Name: name}, coalesce.Changed) })
 	return w
 }
 
@@ -134,8 +127,9 @@ func New(options Options) *Watcher {
 func (w *Watcher) restored(e auth.Endpoint) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	server := serverOf(e)
 	for at, each := range w.nodes {
-		if at.endpoint == e {
+		if at.endpoint == server {
 			each.Restored()
 		}
 	}
@@ -157,7 +151,7 @@ const (
 
 // Ensure makes id watch exactly these keys of this endpoint. Their names must be different. It may be called before
 // Start, and is cheap if nothing has changed. Each new key causes a wake with the cause Confirmed once it is subscribed
-// to, or tracked.
+// to, or tracked. If id is a user of the endpoint in the Directory, a key that moves wakes it too.
 func (w *Watcher) Ensure(id ID, e auth.Endpoint, from Sources, keys ...Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -170,30 +164,20 @@ func (w *Watcher) Ensure(id ID, e auth.Endpoint, from Sources, keys ...Key) {
 	if !watching {
 		old = &watch{}
 	}
+	w.throttle.Add(id) // Keys that move from now on wake.
 	w.locate(next)
 	w.watches[id] = next
-	w.throttle.Add(id)
 	next.tracked = next.trackingOnly || old.tracked
 	w.change(id, old.wants(), next.wants())
+	w.users[e]++
 	if watching {
-		w.unuse(id, old.endpoint)
+		w.unuse(old.endpoint)
 	}
-	w.use(id, next)
 }
 
-// use records that an id watches keys of an endpoint.
-func (w *Watcher) use(id ID, next *watch) {
-	e := next.endpoint
-	if w.users[e] == nil {
-		w.users[e] = &users{ids: map[ID]struct{}{}, version: next.placedAt}
-	}
-	w.users[e].ids[id] = struct{}{}
-}
-
-// unuse ends that.
-func (w *Watcher) unuse(id ID, e auth.Endpoint) {
-	delete(w.users[e].ids, id)
-	if len(w.users[e].ids) == 0 {
+// unuse records that an id does not watch keys of an endpoint any longer.
+func (w *Watcher) unuse(e auth.Endpoint) {
+	if w.users[e]--; w.users[e] == 0 {
 		delete(w.users, e)
 	}
 }
@@ -208,7 +192,7 @@ func (w *Watcher) Forget(id ID) {
 	}
 	delete(w.watches, id)
 	w.throttle.Remove(id)
-	w.unuse(id, old.endpoint)
+	w.unuse(old.endpoint)
 	w.change(id, old.wants(), nil)
 }
 
@@ -249,8 +233,6 @@ func (w *Watcher) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-w.changed:
-		case <-w.options.Directory.Changed():
-			w.wakeMoved()
 		}
 	}
 }
@@ -278,7 +260,7 @@ func (w *Watcher) replace(running map[*watchedNode]context.CancelFunc) (fresh []
 func (w *Watcher) left(old *watchedNode) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	server := old.endpoint.String()
+	server := old.endpoint.Value().String()
 	if w.nodes[old.database] == nil {
 		w.options.Recorder.Unsubscribed(server, old.number)
 		w.options.Recorder.Untracked(server, old.number)

@@ -108,7 +108,7 @@ func TestClassesAreThoseOfTheKeysThatAreWatchedNow(t *testing.T) {
 	endpoint := auth.Endpoint{Address: "127.0.0.1:1"}
 	expect := func(classes ...verify.Class) {
 		t.Helper()
-		g.Expect(w.nodes[database{endpoint, 0}].Classes()).To(ConsistOf(classes))
+		g.Expect(w.nodes[database{serverOf(endpoint), 0}].Classes()).To(ConsistOf(classes))
 	}
 	w.Ensure(named("a"), endpoint, AnySource, list("first"), list("second"), Key{Name: "third", Class: verify.ClassStream})
 	expect(verify.ClassList, verify.ClassStream)
@@ -271,7 +271,7 @@ func TestAServerThatDemandsAPassword(t *testing.T) {
 	h := newHarness(t, server.Addr())
 	h.Ensure("emails", h.endpoint, list("emails"))
 	h.Eventually(func() failure.Reason {
-		err := h.pool.Conn(h.endpoint, 0).Do(t.Context(), func(context.Context, redis.Cmdable) error { return nil })
+		err := h.pool.Conn(h.endpoint, 0).Do(t.Context(), func(context.Context, connection.Client) error { return nil })
 		if err == nil {
 			return ""
 		}
@@ -443,7 +443,7 @@ func impatient(w *harness) {
 // present reports whether the channel of a key is subscribed to.
 func (h *harness) present(key string) bool {
 	h.Watcher.mu.Lock()
-	node := h.nodes[database{h.endpoint, 0}]
+	node := h.nodes[database{serverOf(h.endpoint), 0}]
 	h.Watcher.mu.Unlock()
 	return node.State(key).Subscription.Present
 }

@@ -244,8 +244,8 @@ func TestTheNewMasterIsRead(t *testing.T) {
 // places is a directory with a server for each key.
 type places map[string]auth.Endpoint
 
-func (p places) Locate(_ auth.Endpoint, key string) (topology.Place, error) {
-	return topology.Place{Owner: p[key]}, nil
+func (p places) Route(_ auth.Endpoint, key string) (topology.Route, error) {
+	return topology.Route{Owner: p[key]}, nil
 }
 
 func (places) Refresh(context.Context, auth.Endpoint) { /* nothing moves */ }
@@ -306,9 +306,9 @@ func TestAKeyIsNotEmptyBecauseTheMasterOfAMovingSlotWasReplaced(t *testing.T) {
 }
 
 // pinned is a directory that says the same place for each key.
-type pinned topology.Place
+type pinned topology.Route
 
-func (p pinned) Locate(auth.Endpoint, string) (topology.Place, error) { return topology.Place(p), nil }
+func (p pinned) Route(auth.Endpoint, string) (topology.Route, error) { return topology.Route(p), nil }
 
 func (pinned) Refresh(context.Context, auth.Endpoint) { /* the place stays */ }
 

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
@@ -51,8 +49,8 @@ func readingOrder(queues []Queue) (order []int) {
 }
 
 // withoutTransaction sends the commands without a transaction.
-func (i inquiry) withoutTransaction(ctx context.Context, client redis.Cmdable) ([]reading, error) {
-	replies, err := connection.Pipeline(ctx, client, i.commands)
+func (i inquiry) withoutTransaction(ctx context.Context, client connection.Client, from server) ([]reading, error) {
+	replies, err := from.read(ctx, client, i.commands)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +77,8 @@ const aborted = "EXECABORT Transaction discarded because of: "
 
 // transaction sends commands as one transaction, in one round trip, and returns their replies. If the server rejects
 // the transaction, there are none, and refusal is what it says.
-func transaction(ctx context.Context, client redis.Cmdable, commands [][]any) (replies []any, refusal, err error) {
-	all, err := connection.Pipeline(ctx, client, slices.Concat([][]any{{"multi"}}, commands, [][]any{{"exec"}}))
+func transaction(ctx context.Context, client connection.Client, commands [][]any) (replies []any, refusal, err error) {
+	all, err := client.Read(ctx, slices.Concat([][]any{{"multi"}}, commands, [][]any{{"exec"}})...)
 	if err != nil {
 		return nil, nil, err
 	}

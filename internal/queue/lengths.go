@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
@@ -29,7 +27,7 @@ type lengths struct {
 	gather time.Duration
 
 	mu sync.Mutex
-	of map[redis.Cmdable]*gathering
+	of map[connection.Client]*gathering
 }
 
 // gathering has the reads of one database.
@@ -52,7 +50,7 @@ type round struct {
 
 // read returns the length of a list. ctx must have a deadline. Each read may send the next round trip, for all that
 // have joined it, so that none depends on another one that gives up.
-func (l *lengths) read(ctx context.Context, client redis.Cmdable, key string) (int64, error) {
+func (l *lengths) read(ctx context.Context, client connection.Client, key string) (int64, error) {
 	from, joined, at := l.join(client, key)
 	defer l.leave(client)
 	waited := time.NewTimer(l.gather)
@@ -84,11 +82,11 @@ func (l *lengths) read(ctx context.Context, client redis.Cmdable, key string) (i
 }
 
 // join adds a read to the next round trip, and returns its index in that.
-func (l *lengths) join(client redis.Cmdable, key string) (*gathering, *round, int) {
+func (l *lengths) join(client connection.Client, key string) (*gathering, *round, int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.of == nil {
-		l.of = map[redis.Cmdable]*gathering{}
+		l.of = map[connection.Client]*gathering{}
 	}
 	from := l.of[client]
 	if from == nil {
@@ -103,7 +101,7 @@ func (l *lengths) join(client redis.Cmdable, key string) (*gathering, *round, in
 func newRound() *round { return &round{err: errUnread, done: make(chan struct{})} }
 
 // leave ends a read.
-func (l *lengths) leave(client redis.Cmdable) {
+func (l *lengths) leave(client connection.Client) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	from := l.of[client]
@@ -115,7 +113,7 @@ func (l *lengths) leave(client redis.Cmdable) {
 // send sends a round trip, unless another read has, and gives back the turn for it. It reports whether it did. The
 // round trip has the deadline of this read, but is not canceled with it, because others wait for it too.
 func (l *lengths) send(
-	ctx context.Context, client redis.Cmdable, from *gathering, joined *round, giveBack func(),
+	ctx context.Context, client connection.Client, from *gathering, joined *round, giveBack func(),
 ) (sent bool) {
 	defer giveBack()
 	l.mu.Lock()
@@ -131,6 +129,6 @@ func (l *lengths) send(
 	deadline, _ := ctx.Deadline()
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
-	joined.replies, joined.err = connection.Pipeline(ctx, client, joined.commands)
+	joined.replies, joined.err = client.Read(ctx, joined.commands...)
 	return true
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
@@ -57,7 +58,7 @@ type office struct {
 	*WithT
 	trips
 
-	client  *redis.Client
+	client  connection.Client
 	lengths lengths
 	ctx     context.Context
 	reads   sync.WaitGroup
@@ -71,9 +72,9 @@ func inOffice(t *testing.T, test func(o *office)) {
 		const most = 100 // No test has as many reads.
 		o := &office{
 			WithT: NewWithT(t), trips: trips{begun: make(chan int, most), hold: make(chan error, most)},
-			client: redis.NewClient(&redis.Options{
+			client: connection.Client{Client: redis.NewClient(&redis.Options{
 				MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}, // It would look up a name.
-			}),
+			})},
 			// So long that all tests but one decide when round trips begin.
 			lengths: lengths{gather: time.Hour},
 		}

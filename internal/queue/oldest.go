@@ -8,9 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
@@ -54,20 +51,16 @@ func (r *Reader) Oldest(
 
 // oldest returns since when the oldest message of a queue is outstanding; zero if that can't be known.
 func (r *Reader) oldest(ctx context.Context, source Source, queue Queue, count Count) (first time.Time, err error) {
-	owner := source.Endpoint
-	if source.Endpoint.Mode != auth.ModeStandalone {
-		place, err := r.directory.Locate(source.Endpoint, queue.Key)
-		if err != nil {
-			return time.Time{}, err
-		}
-		owner = place.Owner
+	route, err := r.directory.Route(source.Endpoint, queue.Key)
+	if err != nil {
+		return time.Time{}, err
 	}
 	now := r.now()
 	commands := queue.oldestCommands(count, now)
 	var replies []any
-	err = r.pool.ConnFor(source.Tenant, owner, source.Database).Ask(ctx,
-		func(ctx context.Context, client redis.Cmdable) (err error) {
-			replies, err = connection.Pipeline(ctx, client, commands)
+	err = r.pool.ConnFor(source.Tenant, route.Owner, source.Database).Ask(ctx,
+		func(ctx context.Context, client connection.Client) (err error) {
+			replies, err = client.Read(ctx, commands...)
 			return err
 		})
 	if err != nil {

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -49,21 +47,33 @@ func NewReader(pool *connection.Pool, directory Directory) *Reader {
 //
 // Scores are compared with the clock of the operator, not with that of the server.
 func (r *Reader) Observe(ctx context.Context, source Source) ([]Count, error) {
-	if source.Endpoint.Mode != auth.ModeStandalone {
-		return r.observeDeployment(ctx, source)
+	if source.Endpoint.Mode == auth.ModeStandalone { // Its keys do not move.
+		return r.observeAll(ctx, source)
 	}
-	return r.observeAt(ctx, source.Endpoint, source)
+	ctx, cancel := context.WithTimeoutCause(ctx, deploymentTimeout, slowDeployment())
+	defer cancel()
+	counts, err := r.observeAll(ctx, source)
+	if !misplaced(err) {
+		return counts, err
+	}
+	// A reply has shown that a key is elsewhere by now. The keys are read once more, where they are.
+	if err := r.pool.Wait(source.Tenant, func() { r.directory.Refresh(ctx, source.Endpoint) }); err != nil {
+		return nil, err
+	}
+	if counts, err = r.observeAll(ctx, source); misplaced(err) {
+		return nil, moving(err)
+	}
+	return counts, err
 }
 
-// observeAt reads queues of one server.
-func (r *Reader) observeAt(ctx context.Context, server auth.Endpoint, source Source) ([]Count, error) {
-	conn := r.pool.ConnFor(source.Tenant, server, source.Database)
-	if len(source.Queues) == 1 && isList(source.Queues[0]) {
-		return r.length(ctx, conn, source.Queues[0])
+// readFrom reads queues of one server.
+func (r *Reader) readFrom(ctx context.Context, from server, source Source) ([]Count, error) {
+	if len(source.Queues) == 1 && isList(source.Queues[0]) && !from.asking {
+		return r.length(ctx, from.conn, source.Queues[0])
 	}
 	var found []reading
-	err := conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
-		found, err = r.readAll(ctx, client, conn, source.Queues)
+	err := from.conn.Do(ctx, func(ctx context.Context, client connection.Client) (err error) {
+		found, err = r.readAll(ctx, client, from, source.Queues)
 		return err
 	})
 	if err != nil {
@@ -71,7 +81,7 @@ func (r *Reader) observeAt(ctx context.Context, server auth.Endpoint, source Sou
 	}
 	counts := make([]Count, len(found))
 	for i, is := range found {
-		if counts[i], err = settle(ctx, entries{conn: conn, key: source.Queues[i].Key}, is, source.CountLimit); err != nil {
+		if counts[i], err = settle(ctx, entries{server: from, key: source.Queues[i].Key}, is, source.CountLimit); err != nil {
 			return nil, err
 		}
 	}
@@ -131,7 +141,7 @@ func (r *Reader) length(ctx context.Context, conn *connection.Conn, list Queue) 
 	if list.InProgress {
 		is = &counts[0].InProgress
 	}
-	err := conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
+	err := conn.Do(ctx, func(ctx context.Context, client connection.Client) error {
 		length, err := r.lengths.read(ctx, client, list.Key)
 		*is = length
 		return err
@@ -143,10 +153,10 @@ func (r *Reader) length(ctx context.Context, conn *connection.Conn, list Queue) 
 }
 
 // readAll reads all queues, in a transaction if the server allows it.
-func (r *Reader) readAll(ctx context.Context, client redis.Cmdable, conn *connection.Conn, queues []Queue) ([]reading, error) {
+func (r *Reader) readAll(ctx context.Context, client connection.Client, from server, queues []Queue) ([]reading, error) {
 	asked := newInquiry(queues, r.now())
-	if len(asked.commands) < 2 || memoryOf(conn).transactions.holds() {
-		return asked.withoutTransaction(ctx, client)
+	if len(asked.commands) < 2 || from.asking || memoryOf(from.conn).transactions.holds() {
+		return asked.withoutTransaction(ctx, client, from)
 	}
 	replies, refusal, err := transaction(ctx, client, asked.commands)
 	switch {
@@ -157,9 +167,9 @@ func (r *Reader) readAll(ctx context.Context, client redis.Cmdable, conn *connec
 	}
 	// The server has rejected the transaction or one of the commands. Without a transaction, the error tells which
 	// command it was. A server that is only busy will take the next transaction.
-	found, err := asked.withoutTransaction(ctx, client)
+	found, err := asked.withoutTransaction(ctx, client, from)
 	if err == nil && failure.IsUnsupported(refusal) {
-		memoryOf(conn).transactions.note()
+		memoryOf(from.conn).transactions.note()
 	}
 	return found, err
 }

@@ -6,8 +6,6 @@ package queue
 import (
 	"errors"
 
-	"github.com/redis/go-redis/v9"
-
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
@@ -16,9 +14,6 @@ var (
 	// errUnread is the error of a read that ended without a reply and without another error.
 	errUnread = errors.New("the length of the list was not read")
 )
-
-// resp.Error is classified like the error replies of the client library.
-var _ redis.Error = resp.Error("")
 
 // number parses a reply that is a number of messages.
 func number(reply any) (int64, error) {

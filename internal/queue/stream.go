@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
@@ -162,10 +160,9 @@ func optionalNumber(reply any) (int64, error) {
 
 // entries are those of one stream on one server.
 type entries struct {
-	conn *connection.Conn
-	key  string
-	// asking is true if the slot of the key is being moved to the server.
-	asking bool
+	server
+
+	key string
 	// along are commands to send with the first page, and pendingReplies are the replies to them; nil if there are none.
 	along          [][]any
 	pendingReplies []any
@@ -173,25 +170,9 @@ type entries struct {
 
 // ask sends commands in one round trip and returns their replies.
 func (e *entries) ask(ctx context.Context, commands ...[]any) (replies []any, err error) {
-	sent := commands
-	if e.asking {
-		sent = nil
-		for _, each := range commands {
-			sent = append(sent, []any{"asking"}, each)
-		}
-	}
-	err = e.conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
-		all, err := connection.Pipeline(ctx, client, sent)
-		if err != nil {
-			return err
-		}
-		replies = nil
-		for i, reply := range all {
-			if !e.asking || i%2 == 1 {
-				replies = append(replies, reply)
-			}
-		}
-		return nil
+	err = e.conn.Do(ctx, func(ctx context.Context, client connection.Client) (err error) {
+		replies, err = e.read(ctx, client, commands)
+		return err
 	})
 	return replies, err
 }

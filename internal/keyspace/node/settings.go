@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/redis/go-redis/v9"
-
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -103,7 +101,7 @@ func untilAsking(setting verify.Setting, answered bool) time.Duration {
 // get reads the setting. There is no answer if the server cannot be reached.
 func (i *inspector) get(ctx context.Context) (setting verify.Setting, answered bool) {
 	var answer map[string]string
-	err := i.conn.Ask(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
+	err := i.conn.Ask(ctx, func(ctx context.Context, client connection.Client) (err error) {
 		answer, err = client.ConfigGet(ctx, verify.Parameter).Result()
 		return err
 	})
@@ -121,7 +119,7 @@ func (i *inspector) get(ctx context.Context) (setting verify.Setting, answered b
 // another program changes the flags at the same moment, its change is lost, until it finds that and adds its flags
 // again, as the operator does.
 func (i *inspector) set(ctx context.Context, wanted verify.Flags) (refused bool) {
-	err := i.conn.Ask(ctx, func(ctx context.Context, client redis.Cmdable) error {
+	err := i.conn.Ask(ctx, func(ctx context.Context, client connection.Client) error {
 		return client.ConfigSet(ctx, verify.Parameter, string(wanted)).Err()
 	})
 	if err != nil {

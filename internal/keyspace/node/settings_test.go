@@ -13,7 +13,6 @@ import (
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
-	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
@@ -112,7 +111,7 @@ func TestOddAnswersToTheQuestion(t *testing.T) {
 				}, false, verify.ClassList)
 				g.Eventually(asked.Load).WithTimeout(timeout).Should(BeNumerically(">=", 1))
 				g.Eventually(func() verify.Reason { return verdict(inspector).Reason }).WithTimeout(timeout).Should(Equal(c.want))
-				g.Expect(inspector.conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
+				g.Expect(inspector.conn.Do(t.Context(), func(ctx context.Context, client connection.Client) error {
 					return client.LLen(ctx, "emails").Err()
 				})).To(Succeed(), "other commands still work")
 			})

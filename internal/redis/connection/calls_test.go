@@ -12,7 +12,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
@@ -26,7 +25,7 @@ func TestSlowServersOfOneTenantHoldUpFewCalls(t *testing.T) {
 		pool := start(t, refuse)
 		var mu sync.Mutex
 		running, refused := map[string]int{}, 0
-		slow := func(context.Context, redis.Cmdable) error {
+		slow := func(context.Context, Client) error {
 			time.Sleep(900 * time.Millisecond)
 			return nil
 		}
@@ -74,7 +73,7 @@ func TestSlowServersHoldUpManyCallsOnlyOnce(t *testing.T) {
 		g := NewWithT(t)
 		pool := start(t, refuse)
 		var held atomic.Int32
-		slow := func(context.Context, redis.Cmdable) error {
+		slow := func(context.Context, Client) error {
 			held.Add(1)
 			defer held.Add(-1)
 			time.Sleep(900 * time.Millisecond)

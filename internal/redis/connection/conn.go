@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
@@ -31,7 +29,7 @@ func (c *Conn) Endpoint() auth.Endpoint { return c.endpoint }
 // servers.
 //
 // The error is a [*failure.Error]; if ctx ended, it wraps the cause of ctx instead.
-func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client redis.Cmdable) error) error {
+func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client Client) error) error {
 	if !c.pool.calls.begin(c.tenant) {
 		return failure.Classify(fmt.Errorf("calling %s on behalf of %s: %w", c.endpoint, c.tenant, failure.ErrBusy))
 	}
@@ -54,7 +52,7 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 		client, err = server.firstClient(callCtx, c.database)
 	}
 	if err == nil {
-		err = protect(func() error { return call(callCtx, server.clientOf(client)) })
+		err = protect(func() error { return call(callCtx, Client{client, server.endpoint.Role}) })
 	}
 	switch {
 	case err == nil:
@@ -85,7 +83,7 @@ func (c *Conn) clock(server *server) (done func()) {
 
 // Ask is like Do, but for a command that a server may leave unanswered. If it fails, the state of the endpoint does not
 // change, and its time is not counted against other calls.
-func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client redis.Cmdable) error) error {
+func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client Client) error) error {
 	server, err := c.pool.acquire(c.endpoint)
 	if err != nil {
 		return err
@@ -101,7 +99,7 @@ func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client re
 	if client == nil {
 		return failure.Classify(fmt.Errorf("asking %s: %w", c.endpoint, failure.ErrBusy)) // Do loads the credentials.
 	}
-	if err := protect(func() error { return call(callCtx, server.clientOf(client)) }); err != nil {
+	if err := protect(func() error { return call(callCtx, Client{client, server.endpoint.Role}) }); err != nil {
 		return server.passwords.Error(failure.Classify(err))
 	}
 	return nil

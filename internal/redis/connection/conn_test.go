@@ -12,13 +12,12 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 // unanswered is a call that ends with its context.
-func unanswered(ctx context.Context, _ redis.Cmdable) error {
+func unanswered(ctx context.Context, _ Client) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -41,7 +40,7 @@ func TestAFailedQuestionSaysNothingAboutTheEndpoint(t *testing.T) {
 
 				g.Expect(conn.Do(t.Context(), answer(cause))).NotTo(Succeed())
 				asked := false
-				err = conn.Ask(t.Context(), func(context.Context, redis.Cmdable) error { asked = true; return nil })
+				err = conn.Ask(t.Context(), func(context.Context, Client) error { asked = true; return nil })
 				g.Expect(err).To(MatchError(cause), "the endpoint is down for this cause")
 				g.Expect(asked).To(BeFalse())
 			})
@@ -99,7 +98,7 @@ func TestAPanicOfTheLibraryIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		conn := start(t, refuse).Conn(somewhere, 0)
-		panics := func(context.Context, redis.Cmdable) error {
+		panics := func(context.Context, Client) error {
 			var reply any = "text"
 			_ = reply.(int64)
 			return nil

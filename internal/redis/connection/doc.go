@@ -39,7 +39,7 @@
 // # Deployments
 //
 // A deployment of several servers has no connections of its own. Its servers are endpoints with a role, which the reply to
-// HELLO is compared with at each new connection. [Pipeline] asks a master that sentinels have named at each read. Claims are
+// HELLO is compared with at each new connection. [Client.Read] asks a master that sentinels have named at each read. Claims are
 // for the deployment, and its servers live as long as it has one. The masters of a Cluster that have keys of an owner count as
 // servers of its tenant.
 //

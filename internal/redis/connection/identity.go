@@ -87,64 +87,40 @@ func (p *Pool) Replica(e auth.Endpoint) bool {
 	return server != nil && server.seats.anyReplica()
 }
 
-// masterClient is the client of a master that sentinels have named.
-type masterClient struct{ *redis.Client }
+// Client sends the commands of one call.
+type Client struct {
+	*redis.Client
 
-// clientOf returns the client that a call gets.
-func (s *server) clientOf(client *redis.Client) redis.Cmdable {
-	if s.endpoint.Role == auth.RoleMaster {
-		return masterClient{client}
-	}
-	return client
+	role auth.Role // of the server
 }
 
-// Pipeline is [Conn.Do] for commands that are sent in one round trip. It calls parse with their replies, for
-// [resp.Decode].
-func (c *Conn) Pipeline(ctx context.Context, parse func(replies [][]byte) error, commands ...[]any) error {
-	return c.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
-		replies, err := rawReplies(ctx, client, commands)
-		if err != nil {
-			return err
-		}
-		return parse(replies)
-	})
-}
-
-// Pipeline sends commands in one round trip and returns their replies as package resp decodes them, including error
-// replies. If the server must be a master, it asks in the same round trip whether it still is one, and fails if not:
-// what a replica says is old. It asks last, because a replica that becomes a master has its data already.
-func Pipeline(ctx context.Context, client redis.Cmdable, commands [][]any) ([]any, error) {
-	if _, verified := client.(masterClient); !verified {
-		return pipeline(ctx, client, commands)
+// Read sends commands in one round trip and returns their replies as package resp decodes them, including error replies.
+// If the server must be a master, it asks in the same round trip whether it still is one, and fails if not: what a
+// replica says is old. It asks last, because a replica that becomes a master has its data already.
+func (c Client) Read(ctx context.Context, commands ...[]any) ([]any, error) {
+	sent := commands
+	if c.role == auth.RoleMaster {
+		sent = slices.Concat(commands, [][]any{{helloCommand}})
 	}
-	replies, err := pipeline(ctx, client, slices.Concat(commands, [][]any{{helloCommand}}))
+	raw, err := c.ReadRaw(ctx, sent...)
 	if err != nil {
 		return nil, err
 	}
-	if err := faultOf(auth.RoleMaster, identityOf(replies[len(commands)])); err != nil {
-		return nil, err
+	replies, err := resp.DecodeAll(raw)
+	if err != nil || len(sent) == len(commands) {
+		return replies, err
+	}
+	if fault := faultOf(c.role, identityOf(replies[len(commands)])); fault != nil {
+		return nil, fault
 	}
 	return replies[:len(commands)], nil
 }
 
-func pipeline(ctx context.Context, client redis.Cmdable, commands [][]any) ([]any, error) {
-	raw, err := rawReplies(ctx, client, commands)
-	if err != nil {
-		return nil, err
-	}
-	replies := make([]any, len(raw))
-	for i, each := range raw {
-		if replies[i], err = resp.Decode(each); err != nil {
-			return nil, err
-		}
-	}
-	return replies, nil
-}
-
-// rawReplies sends commands in one round trip and returns their replies as the server sent them.
-func rawReplies(ctx context.Context, client redis.Cmdable, commands [][]any) ([][]byte, error) {
+// ReadRaw sends commands in one round trip and returns their replies as the server sent them, for [resp.DecodeAll]. It
+// does not ask what the server is.
+func (c Client) ReadRaw(ctx context.Context, commands ...[]any) ([][]byte, error) {
 	sent := make([]*redis.RawCmd, len(commands))
-	_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+	_, err := c.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i, args := range commands {
 			sent[i] = redis.NewRawCmd(ctx, args...)
 			if err := pipe.Process(ctx, sent[i]); err != nil {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
@@ -56,14 +55,14 @@ func refuse(context.Context, string, string) (net.Conn, error) { return nil, err
 
 // dial makes the client dial. A command would also do that, but if more commands wait than the client has connections,
 // they share timers between synctest bubbles.
-func dial(ctx context.Context, client redis.Cmdable) error {
-	_, err := client.(*redis.Client).Options().Dialer(ctx, "tcp", somewhere.Address)
+func dial(ctx context.Context, client Client) error {
+	_, err := client.Options().Dialer(ctx, "tcp", somewhere.Address)
 	return err
 }
 
 // answer returns a call that does not use the client.
-func answer(err error) func(context.Context, redis.Cmdable) error {
-	return func(context.Context, redis.Cmdable) error { return err }
+func answer(err error) func(context.Context, Client) error {
+	return func(context.Context, Client) error { return err }
 }
 
 func TestAnEndpointThatIsDownIsDialedByOneOnly(t *testing.T) {
@@ -114,7 +113,7 @@ func TestCallsFailAtOnceWithTheCauseWhileDown(t *testing.T) {
 		g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), dial)).To(MatchError(syscall.ECONNREFUSED))
 
 		begun := time.Now()
-		err := pool.Conn(somewhere, 0).Do(t.Context(), func(context.Context, redis.Cmdable) error {
+		err := pool.Conn(somewhere, 0).Do(t.Context(), func(context.Context, Client) error {
 			t.Error("the call was made")
 			return nil
 		})
@@ -133,7 +132,7 @@ func TestAnUnansweredCallMakesOthersFailAtOnce(t *testing.T) {
 		release := make(chan struct{})
 		var calls sync.WaitGroup
 		calls.Go(func() {
-			g.Expect(conn.Do(t.Context(), func(context.Context, redis.Cmdable) error {
+			g.Expect(conn.Do(t.Context(), func(context.Context, Client) error {
 				<-release
 				return nil
 			})).To(Succeed())
@@ -157,7 +156,7 @@ func TestACallHasADeadline(t *testing.T) {
 		g := NewWithT(t)
 		pool := start(t, refuse)
 		begun := time.Now()
-		err := pool.Conn(somewhere, 0).Do(t.Context(), func(ctx context.Context, _ redis.Cmdable) error {
+		err := pool.Conn(somewhere, 0).Do(t.Context(), func(ctx context.Context, _ Client) error {
 			<-ctx.Done()
 			return ctx.Err()
 		})
@@ -174,7 +173,7 @@ func TestTheCallersEndIsNotTheEndpointsFault(t *testing.T) {
 		g := NewWithT(t)
 		pool := start(t, refuse)
 		ctx, cancel := context.WithCancel(t.Context())
-		err := pool.Conn(somewhere, 0).Do(ctx, func(ctx context.Context, _ redis.Cmdable) error {
+		err := pool.Conn(somewhere, 0).Do(ctx, func(ctx context.Context, _ Client) error {
 			cancel()
 			return ctx.Err()
 		})

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -121,7 +120,7 @@ func TestCallsGoOnWhileThePasswordChanges(t *testing.T) {
 	})
 	defer stop()
 	r.acl(">second")
-	r.Expect(r.conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
+	r.Expect(r.conn.Do(t.Context(), func(ctx context.Context, client Client) error {
 		r.secrets.set(map[string]string{"password": "second"})
 		r.Eventually(r.inUse).WithTimeout(timeout).Should(Equal("second"))
 		return client.LLen(ctx, "emails").Err()

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -85,8 +84,8 @@ func hold(t *testing.T, conn *Conn, calls int) {
 	begun, goOn := make(chan struct{}, calls), make(chan struct{})
 	for range calls {
 		all.Go(func() {
-			g.Expect(conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
-				only := client.(*redis.Client).Conn()
+			g.Expect(conn.Do(t.Context(), func(ctx context.Context, client Client) error {
+				only := client.Conn()
 				defer func() { _ = only.Close() }()
 				err := only.Ping(ctx).Err()
 				begun <- struct{}{}

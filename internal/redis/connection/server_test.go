@@ -18,7 +18,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -308,7 +307,7 @@ func piped(serve func(net.Conn)) dialFunc {
 }
 
 func readLength(ctx context.Context, conn *Conn) (length int64, err error) {
-	err = conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
+	err = conn.Do(ctx, func(ctx context.Context, client Client) error {
 		length, err = client.LLen(ctx, "emails").Result()
 		return err
 	})
@@ -346,8 +345,8 @@ func TestAFullServerKeepsTheConnectionsItHas(t *testing.T) {
 		g.Expect(server.Client().ConfigSet(t.Context(), "maxclients", clients).Err()).To(Succeed())
 	}
 	setLimit("1")
-	err := conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
-		only := client.(*redis.Client).Conn()
+	err := conn.Do(t.Context(), func(ctx context.Context, client Client) error {
+		only := client.Conn()
 		defer func() { _ = only.Close() }()
 		g.Expect(only.Ping(ctx).Err()).To(Succeed())
 		_, err := readLength(ctx, conn)
@@ -446,7 +445,7 @@ func TestAReplyThatIsTooLargeDoesNotTakeTheEndpointDown(t *testing.T) {
 	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
 	g.Expect(length(t, conn)).To(BeZero())
 	g.Expect(server.Client().Set(t.Context(), "large", strings.Repeat("x", 2<<20), 0).Err()).To(Succeed())
-	err := conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
+	err := conn.Do(t.Context(), func(ctx context.Context, client Client) error {
 		return client.Get(ctx, "large").Err()
 	})
 	g.Expect(failure.Classify(err).Message).To(ContainSubstring("replies that are too large"))

@@ -179,6 +179,9 @@ func TooManyClients(reply string) bool { return strings.HasPrefix(reply, tooMany
 
 const tooManyClients = "ERR max number of clients reached"
 
+// resp.Error is classified like the error replies of the client library.
+var _ redis.Error = resp.Error("")
+
 // errorReply returns what the server said in an error reply, or "" if err is not one.
 func errorReply(err error) string {
 	if hidden, ok := errors.AsType[*hiddenError](err); ok {

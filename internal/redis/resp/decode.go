@@ -40,6 +40,17 @@ func Decode(raw []byte) (reply any, err error) {
 	return d.reply, nil
 }
 
+// DecodeAll decodes replies like [Decode].
+func DecodeAll(raw [][]byte) (replies []any, err error) {
+	replies = make([]any, len(raw))
+	for i, each := range raw {
+		if replies[i], err = Decode(each); err != nil {
+			return nil, err
+		}
+	}
+	return replies, nil
+}
+
 // Field returns a value of a reply that has names and values in turn, such as a map; nil if there is no such name.
 func Field(reply any, name string) any {
 	fields, _ := reply.([]any)

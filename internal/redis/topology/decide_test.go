@@ -198,7 +198,7 @@ func TestServersOfOtherDeploymentsAreNotBelieved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: c.mode, Address: "seed:1"}, nil, logr.Discard())
+			f := newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: c.mode, Address: "seed:1"}, logr.Discard())
 			f.peers = map[string]bool{}
 			for id := range strings.FieldsSeq(c.before) {
 				f.peers[id] = true
@@ -218,7 +218,7 @@ func TestAFreshSentinelDoesNotLeadBackToTheOldMaster(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	f := newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeSentinel, Address: "seed:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})},
-		make(chan struct{}, 1), logr.Discard())
+		logr.Discard())
 	say := func(all ...response) {
 		for _, each := range all {
 			each.sentAt = time.Now()
@@ -231,10 +231,10 @@ func TestAFreshSentinelDoesNotLeadBackToTheOldMaster(t *testing.T) {
 		g.Expect(f.wanted(f.memberResponses(), nil)).To(ConsistOf("seed:1", "a:1", "b:1"))
 	}
 	say(from("seed:1", names("new:1", 5), "a:1", "b:1"), from("a:1", names("new:1", 5), "seed:1", "b:1"), from("b:1", names("new:1", 5), "seed:1", "a:1"))
-	g.Expect(f.locate("emails")).To(HaveField("Owner.Address", "new:1"))
+	g.Expect(f.route("emails")).To(HaveField("Owner.Address", "new:1"))
 	for range 3 {
 		say(from("seed:1", names("old:1", 0)))
-		g.Expect(f.locate("emails")).To(HaveField("Owner.Address", "new:1"))
+		g.Expect(f.route("emails")).To(HaveField("Owner.Address", "new:1"))
 	}
 }
 
@@ -256,7 +256,7 @@ func TestSentinelsAreRememberedWhileTheOneThatIsNamedIsGone(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "seed:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-			f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, make(chan struct{}, 1), logr.Discard())
+			f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, logr.Discard())
 			say := func(at time.Time, each response) {
 				each.sentAt = at
 				if f.pollers[each.from] == nil {
@@ -275,7 +275,7 @@ func TestSentinelsAreRememberedWhileTheOneThatIsNamedIsGone(t *testing.T) {
 				say(later, each)
 			}
 			g.Expect(f.wanted(f.memberResponses(), nil)).To(ConsistOf("seed:1", "a:1", "b:1"))
-			g.Expect(f.locate("emails")).To(HaveField("Owner.Address", "new:1"))
+			g.Expect(f.route("emails")).To(HaveField("Owner.Address", "new:1"))
 		})
 	}
 }
@@ -285,7 +285,7 @@ func TestAnswersThatHaveBecomeOldAreNotUsed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-	f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, make(chan struct{}, 1), logr.Discard())
+	f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, logr.Discard())
 	now := time.Now()
 	say := func(asked time.Time) {
 		f.pollers["s1:1"] = &poller{}
@@ -295,17 +295,17 @@ func TestAnswersThatHaveBecomeOldAreNotUsed(t *testing.T) {
 	}
 	say(now)
 	f.process(now)
-	_, err := f.locate("emails")
+	_, err := f.route("emails")
 	g.Expect(err).NotTo(HaveOccurred())
 	version := f.version()
 	f.process(now.Add(leastLife - 1))
 	g.Expect(f.version()).To(Equal(version))
 	f.process(now.Add(leastLife))
-	_, err = f.locate("emails")
+	_, err = f.route("emails")
 	g.Expect(failure.Classify(err).Busy()).To(BeTrue())
 	say(now.Add(leastLife))
 	f.process(now.Add(leastLife))
-	_, err = f.locate("emails")
+	_, err = f.route("emails")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(f.version()).To(BeEquivalentTo(version+2), "what was not known meanwhile is looked for again")
 	g.Expect(since(now.Add(-time.Second), now)).To(Equal(time.Second))
@@ -318,20 +318,20 @@ func TestNothingIsKnownBeforeOldAnswersWereLookedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-		f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, make(chan struct{}, 1), logr.Discard())
+		f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, logr.Discard())
 		f.pollers["s1:1"] = &poller{}
 		said := names("m:1", 1)
 		said.sentAt = time.Now()
 		f.record("s1:1", f.pollers["s1:1"], said)
 		f.process(time.Now())
 		time.Sleep(checkTimeout - time.Millisecond)
-		_, err := f.locate("emails")
+		_, err := f.route("emails")
 		g.Expect(err).NotTo(HaveOccurred())
 		time.Sleep(time.Millisecond)
-		_, err = f.locate("emails")
+		_, err = f.route("emails")
 		g.Expect(failure.Classify(err).Busy()).To(BeTrue())
 		f.process(time.Now())
-		_, err = f.locate("emails")
+		_, err = f.route("emails")
 		g.Expect(err).NotTo(HaveOccurred())
 	})
 }
@@ -487,7 +487,7 @@ func TestANodeOfAnotherClusterHasNoSlots(t *testing.T) {
 		second *nodes
 		owner  uint16
 	}{"another Cluster": {other, 0}, "the same": {&same, 1}} {
-		f := newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeCluster, Address: "seed:1"}, make(chan struct{}, 1), logr.Discard())
+		f := newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeCluster, Address: "seed:1"}, logr.Discard())
 		f.lastUsed["b:1"] = time.Now()
 		f.responses["seed:1"] = response{from: "seed:1", sentAt: time.Now(), nodes: own}
 		f.responses["b:1"] = response{from: "b:1", sentAt: time.Now(), nodes: c.second}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 
@@ -16,38 +15,42 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// Place is where a key is.
-type Place struct {
+// Route is where a key is. Keys with the same route can be read in one transaction.
+type Route struct {
 	// Owner is the server that has the key.
 	Owner auth.Endpoint
-	// Importing is the server to which a slot of a Cluster is just being moved. If Owner does not have the key, this one
+	// Importing is the server to which the slot of the key is just being moved. If Owner does not have the key, this one
 	// may, for commands after ASKING. It is empty if the slot is not being moved.
 	Importing auth.Endpoint
+	// Slot is the slot of the key in a Cluster; 0 for all keys without one.
+	Slot uint16
 }
 
-// Directory knows where keys are. It is safe for concurrent use.
+// Directory is a pool that knows where keys are. It is safe for concurrent use.
 type Directory struct {
-	pool   *connection.Pool
+	*connection.Pool
+
 	shares *shares
 	log    logr.Logger
-	// changed has a token after a route may have changed. fresh has one while there is a watcher that does not run.
-	changed, fresh chan struct{}
+	// fresh has a token while there is a watcher that does not run.
+	fresh chan struct{}
 
-	mu       sync.Mutex
-	users    map[user]use
+	mu sync.Mutex
+	// changed is called for each user of a deployment when a route may have changed.
+	changed func(by connection.Owner)
+	// users has which deployment each object uses.
+	users    map[connection.Owner]*watcher
 	watchers map[auth.Endpoint]*watcher
 	// starting are the watchers that do not run yet.
 	starting []*watcher
 }
 
-// user is an object of a tenant that uses a deployment.
-type user struct{ tenant, name string }
-
 // New returns a Directory that watches nothing yet.
 func New(pool *connection.Pool, log logr.Logger) *Directory {
 	return &Directory{
-		pool: pool, shares: newShares(), log: log, changed: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
-		users: map[user]use{}, watchers: map[auth.Endpoint]*watcher{},
+		Pool: pool, shares: newShares(), log: log, fresh: make(chan struct{}, 1),
+		changed: func(connection.Owner) { /* nobody listens */ },
+		users:   map[connection.Owner]*watcher{}, watchers: map[auth.Endpoint]*watcher{},
 	}
 }
 
@@ -77,7 +80,7 @@ func (d *Directory) Start(ctx context.Context) error {
 // Claim is [connection.Pool.Claim] for a user of these keys, and watches the endpoint if it is a deployment. Each master
 // of a Cluster that has one of the keys counts as a server.
 func (d *Directory) Claim(tenant, name string, e auth.Endpoint, database int, keys ...string) error {
-	by := user{tenant, name}
+	by := connection.Owner{Tenant: tenant, Name: name}
 	for {
 		masters, known := d.mastersOf(by, e, keys)
 		refused, err := d.claimMasters(by, e, database, masters)
@@ -85,7 +88,7 @@ func (d *Directory) Claim(tenant, name string, e auth.Endpoint, database int, ke
 			d.leave(by)
 			return err
 		}
-		if d.record(by, use{endpoint: e, keys: keys, masters: masters, refused: refused}, known) {
+		if d.record(by, e, use{keys: keys, masters: masters, refused: refused}, known) {
 			return refused
 		}
 	}
@@ -93,89 +96,77 @@ func (d *Directory) Claim(tenant, name string, e auth.Endpoint, database int, ke
 
 // record records how a user uses a deployment. It returns false if the routes are no longer those of the view, so that the
 // user may need other masters.
-func (d *Directory) record(by user, is use, known *view) bool {
+func (d *Directory) record(by connection.Owner, e auth.Endpoint, is use, known *view) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.users[by].endpoint != is.endpoint {
+	w := d.users[by]
+	if w == nil || w.endpoint != e {
 		d.leaveLocked(by)
-		d.join(by, is.endpoint)
+		w = d.join(by, e)
 	}
-	w := d.watchers[is.endpoint]
-	if is.endpoint.Mode == auth.ModeCluster && w.known.Load() != known {
+	if w.known.Load() != known {
 		return false
 	}
-	w.count(d.users[by], -1)
+	w.count(w.uses[by], -1)
 	w.count(is, 1)
-	d.users[by] = is
+	w.uses[by] = is
 	return true
 }
 
 // join watches a deployment on behalf of a user. Call it with the lock held.
-func (d *Directory) join(by user, e auth.Endpoint) {
+func (d *Directory) join(by connection.Owner, e auth.Endpoint) *watcher {
 	w, ok := d.watchers[e]
 	if !ok {
-		w = newWatcher(d.pool, d.shares, e, d.changed, d.log.WithValues("endpoint", e.String()))
-		w.moved = func(next *view) { d.claimAgain(w, next) }
+		w = newWatcher(d.Pool, d.shares, e, d.log.WithValues("endpoint", e.String()))
+		w.moved = func(next *view) { d.move(w, next) }
 		d.watchers[e] = w
 		d.starting = append(d.starting, w)
 		set(d.fresh)
 	}
-	d.users[by] = use{endpoint: e}
-	w.claimedBy[by] = struct{}{}
-	d.shares.join(w, by.tenant)
+	d.users[by], w.uses[by] = w, use{}
+	d.shares.join(w, by.Tenant)
+	return w
 }
 
 // Release is [connection.Pool.Release]. A deployment that nobody uses any longer is not watched.
 func (d *Directory) Release(tenant, name string) {
-	d.leave(user{tenant, name})
-	d.pool.Release(tenant, name)
+	d.leave(connection.Owner{Tenant: tenant, Name: name})
+	d.Pool.Release(tenant, name)
 }
 
-func (d *Directory) leave(by user) {
+func (d *Directory) leave(by connection.Owner) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.leaveLocked(by)
 }
 
-func (d *Directory) leaveLocked(by user) {
-	is, uses := d.users[by]
-	if !uses {
+func (d *Directory) leaveLocked(by connection.Owner) {
+	w := d.users[by]
+	if w == nil {
 		return
 	}
-	e, w := is.endpoint, d.watchers[is.endpoint]
-	w.count(is, -1)
-	delete(w.claimedBy, by)
+	w.count(w.uses[by], -1)
+	delete(w.uses, by)
 	delete(d.users, by)
-	if d.shares.leave(w, by.tenant) {
-		delete(d.watchers, e)
+	if d.shares.leave(w, by.Tenant) {
+		delete(d.watchers, w.endpoint)
 		close(w.gone)
 	}
 }
 
-// Rejected is [connection.Pool.Rejected].
-func (d *Directory) Rejected(e auth.Endpoint) *failure.Error { return d.pool.Rejected(e) }
-
-// CertificatesExpire is [connection.Pool.CertificatesExpire].
-func (d *Directory) CertificatesExpire(e auth.Endpoint) time.Time {
-	return d.pool.CertificatesExpire(e)
-}
-
-// Replica is [connection.Pool.Replica].
-func (d *Directory) Replica(e auth.Endpoint) bool { return d.pool.Replica(e) }
-
-// Locate returns where a key is. Each key of a server that the user names is there. The error is an [*failure.Error],
-// which says why that is not known for a deployment.
-func (d *Directory) Locate(e auth.Endpoint, key string) (Place, error) {
+// Route returns where a key is. Each key of a server that the user names is there, and does not move. The error is an
+// [*failure.Error], which says why that is not known for a deployment.
+func (d *Directory) Route(e auth.Endpoint, key string) (Route, error) {
 	if e.Mode == auth.ModeStandalone {
-		return Place{Owner: e}, nil
+		return Route{Owner: e}, nil
 	}
 	w := d.watcher(e)
 	if w == nil {
-		return Place{}, failure.Classify(fmt.Errorf("locating a key of %s: %w", e, failure.ErrBusy))
+		return Route{}, failure.Classify(fmt.Errorf("locating a key of %s: %w", e, failure.ErrBusy))
 	}
-	at, err := w.locate(key)
+	at, err := w.route(key)
 	if err != nil {
-		return Place{}, err
+		return Route{}, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -190,8 +181,13 @@ func (d *Directory) Refresh(ctx context.Context, e auth.Endpoint) {
 	}
 }
 
-// Changed has a token after a route may have changed. It is for one receiver.
-func (d *Directory) Changed() <-chan struct{} { return d.changed }
+// OnChange sets the function that is called for each user of a deployment when a route in it may have changed. It must not
+// block, and must not use the Directory.
+func (d *Directory) OnChange(call func(tenant, name string)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed = func(by connection.Owner) { call(by.Tenant, by.Name) }
+}
 
 // Version returns a number that grows when a route in a deployment may have changed.
 func (d *Directory) Version(e auth.Endpoint) uint64 {

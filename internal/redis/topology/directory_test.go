@@ -15,7 +15,6 @@ import (
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
-	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
@@ -31,6 +30,8 @@ type harness struct {
 	*WithT
 	*topology.Directory
 	endpoint auth.Endpoint
+	// changed has a token after a user was called because a route may have changed.
+	changed chan string
 }
 
 func follow(t *testing.T, e auth.Endpoint) *harness {
@@ -40,7 +41,15 @@ func follow(t *testing.T, e auth.Endpoint) *harness {
 
 func followWith(t *testing.T, pool *connection.Pool, e auth.Endpoint) *harness {
 	t.Helper()
-	h := &harness{WithT: NewWithT(t), Directory: topology.New(pool, logr.Discard()), endpoint: e}
+	h := &harness{
+		WithT: NewWithT(t), Directory: topology.New(pool, logr.Discard()), endpoint: e, changed: make(chan string, 1),
+	}
+	h.OnChange(func(tenant, name string) {
+		select {
+		case h.changed <- tenant + "/" + name:
+		default:
+		}
+	})
 	var running sync.WaitGroup
 	running.Go(func() { _ = pool.Start(t.Context()) })
 	running.Go(func() { _ = h.Start(t.Context()) })
@@ -63,7 +72,7 @@ func deployment(t *testing.T, mode auth.Mode, addresses ...string) auth.Endpoint
 // owner returns the address of the server that has a key, and "" while that is not known.
 func (h *harness) owner(key string) func() string {
 	return func() string {
-		at, err := h.Locate(h.endpoint, key)
+		at, err := h.Route(h.endpoint, key)
 		if err != nil {
 			return ""
 		}
@@ -73,7 +82,7 @@ func (h *harness) owner(key string) func() string {
 
 // why returns the reason for which it is not known where a key is.
 func (h *harness) why() failure.Reason {
-	_, err := h.Locate(h.endpoint, "emails")
+	_, err := h.Route(h.endpoint, "emails")
 	if cause := failure.Classify(err); cause != nil && !cause.Busy() {
 		return cause.Reason
 	}
@@ -83,7 +92,7 @@ func (h *harness) why() failure.Reason {
 func TestAServerHasItsKeys(t *testing.T) {
 	t.Parallel()
 	h := follow(t, auth.Endpoint{Address: "127.0.0.1:1"})
-	h.Expect(h.Locate(h.endpoint, "emails")).To(Equal(topology.Place{Owner: h.endpoint}))
+	h.Expect(h.Route(h.endpoint, "emails")).To(Equal(topology.Route{Owner: h.endpoint}))
 	h.Expect(h.Version(h.endpoint)).To(BeZero())
 }
 
@@ -93,11 +102,11 @@ func TestAFailoverIsFollowed(t *testing.T) {
 	h := follow(t, deployment(t, auth.ModeSentinel, r.Sentinels[0].Addr()))
 	first := r.Servers[0].Addr()
 	h.Eventually(h.owner("emails")).Should(Equal(first))
-	h.Eventually(h.Changed()).Should(Receive())
+	h.Eventually(h.changed).Should(Receive(Equal("team/emails")))
 
 	h.Expect(r.Failover(t.Context(), r.Sentinels[1])).To(Succeed())
 	h.Eventually(h.owner("emails")).ShouldNot(BeElementOf(first, ""))
-	h.Eventually(h.Changed()).Should(Receive())
+	h.Eventually(h.changed).Should(Receive(Equal("team/emails")))
 	master, err := r.Master(t.Context(), r.Sentinels[1])
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Eventually(h.owner("emails")).Should(Equal(master.Addr()))
@@ -196,12 +205,12 @@ func TestSlotsAreFollowed(t *testing.T) {
 	}
 	moved, err := s.BeginMigration(t.Context(), "a", to)
 	h.Expect(err).NotTo(HaveOccurred())
-	importing := func() (topology.Place, error) { return h.Locate(h.endpoint, "a") }
-	h.Eventually(importing).Should(Equal(topology.Place{
-		Owner: h.endpoint.ServerAt(from.Addr()), Importing: h.endpoint.ServerAt(to.Addr()),
+	importing := func() (topology.Route, error) { return h.Route(h.endpoint, "a") }
+	h.Eventually(importing).Should(Equal(topology.Route{
+		Owner: h.endpoint.ServerAt(from.Addr()), Importing: h.endpoint.ServerAt(to.Addr()), Slot: topology.SlotOf("a"),
 	}))
 	h.Expect(moved.End(t.Context())).To(Succeed())
-	h.Eventually(importing).Should(Equal(topology.Place{Owner: h.endpoint.ServerAt(to.Addr())}))
+	h.Eventually(importing).Should(Equal(topology.Route{Owner: h.endpoint.ServerAt(to.Addr()), Slot: topology.SlotOf("a")}))
 
 	h.Expect(to.Kill()).To(Succeed())
 	h.Eventually(h.owner("a")).ShouldNot(BeElementOf(to.Addr(), ""))
@@ -230,9 +239,9 @@ func TestADeploymentCountsOnce(t *testing.T) {
 	h := followWith(t, pool, deployment(t, auth.ModeCluster, s.Addresses()...))
 	for _, key := range []string{"a", "b", "c"} { // On three masters.
 		h.Eventually(h.owner(key)).ShouldNot(BeEmpty())
-		at, err := h.Locate(h.endpoint, key)
+		at, err := h.Route(h.endpoint, key)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(pool.ConnFor("team", at.Owner, 0).Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
+		g.Expect(pool.ConnFor("team", at.Owner, 0).Do(t.Context(), func(ctx context.Context, client connection.Client) error {
 			return client.LLen(ctx, key).Err()
 		})).To(Succeed())
 	}
@@ -262,7 +271,7 @@ func TestEverNewAddressesAreTold(t *testing.T) {
 	})
 	h := follow(t, deployment(t, auth.ModeCluster, hostile.Addr()))
 	h.Eventually(func() string {
-		_, err := h.Locate(h.endpoint, "emails")
+		_, err := h.Route(h.endpoint, "emails")
 		return failure.Classify(err).Message
 	}).Should(ContainSubstring("too many different addresses"))
 }

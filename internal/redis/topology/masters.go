@@ -15,40 +15,32 @@ import (
 // use is how a user uses a deployment: with these keys. masters are those of a Cluster that have the keys, as far as that is
 // known. They count as servers of the tenant, unless refused is not nil: then it is why the user may not use them.
 type use struct {
-	endpoint auth.Endpoint
-	keys     []string
-	masters  []auth.Endpoint
-	refused  error
+	keys    []string
+	masters []auth.Endpoint
+	refused error
 }
 
 // mastersOf returns the masters of a Cluster that have the keys of a user, as far as that is known, and the view that says
 // so.
-func (d *Directory) mastersOf(by user, e auth.Endpoint, keys []string) (masters []auth.Endpoint, known *view) {
-	if e.Mode != auth.ModeCluster {
-		return nil, nil
-	}
+func (d *Directory) mastersOf(by connection.Owner, e auth.Endpoint, keys []string) (masters []auth.Endpoint, known *view) {
 	d.mu.Lock()
-	w, is := d.watchers[e], d.users[by]
+	w := d.watchers[e]
+	if w != nil {
+		known, masters = w.known.Load(), w.uses[by].masters
+	}
 	d.mu.Unlock()
-	if w == nil {
-		return nil, nil
-	}
-	if is.endpoint != e {
-		is.masters = nil
-	}
-	known = w.known.Load()
-	return known.mastersOf(keys, is.masters), known
+	return known.mastersOf(keys, masters), known
 }
 
 // mastersOf returns the masters of a Cluster that have the keys, and those that the slots of the keys are being moved to,
 // each once. If it is not known of a key, they may still be where they were before.
 func (v *view) mastersOf(keys []string, before []auth.Endpoint) []auth.Endpoint {
-	if v == nil {
+	if v == nil || v.owners == nil {
 		return before
 	}
 	found := map[auth.Endpoint]bool{}
 	for _, key := range keys {
-		at, err := v.locate(key)
+		at, err := v.route(key)
 		found[at.Owner], found[at.Importing] = true, true
 		if err != nil {
 			for _, master := range before {
@@ -62,38 +54,39 @@ func (v *view) mastersOf(keys []string, before []auth.Endpoint) []auth.Endpoint 
 
 // claimMasters claims a deployment together with the masters that have keys of the user. If these are too many, only the
 // deployment is claimed, so that the operator goes on to see where the keys are, and refused says so.
-func (d *Directory) claimMasters(by user, e auth.Endpoint, database int, masters []auth.Endpoint) (refused, err error) {
-	err = d.pool.Claim(by.tenant, by.name, e, database, masters...)
+func (d *Directory) claimMasters(
+	by connection.Owner, e auth.Endpoint, database int, masters []auth.Endpoint,
+) (refused, err error) {
+	err = d.Pool.Claim(by.Tenant, by.Name, e, database, masters...)
 	if err == nil || len(masters) == 0 {
 		return nil, err
 	}
-	return err, d.pool.Claim(by.tenant, by.name, e, database)
+	return err, d.Pool.Claim(by.Tenant, by.Name, e, database)
 }
 
-// claimAgain claims the masters of all users of a Cluster again, and then publishes that keys have moved. A user who
-// claims meanwhile sees that in [Directory.record].
-func (d *Directory) claimAgain(w *watcher, next *view) {
+// move claims the masters of all users of a Cluster again, and then publishes that keys have moved. A user who claims
+// meanwhile sees that in [Directory.record].
+func (d *Directory) move(w *watcher, next *view) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	defer w.known.Store(next)
-	if w.endpoint.Mode != auth.ModeCluster {
-		return
+	again := map[connection.Owner][]auth.Endpoint{}
+	for by, is := range w.uses {
+		if masters := next.mastersOf(is.keys, is.masters); masters != nil || is.masters != nil {
+			again[by] = masters
+		}
 	}
-	masters := map[connection.Owner][]auth.Endpoint{}
-	for by := range w.claimedBy {
-		masters[by.exported()] = next.mastersOf(d.users[by].keys, d.users[by].masters)
-	}
-	refused := d.pool.ClaimAgain(masters)
-	for by := range w.claimedBy {
-		is := d.users[by]
-		w.count(is, -1)
-		is.masters, is.refused = masters[by.exported()], refused[by.exported()]
+	refused := d.ClaimAgain(again)
+	for by, masters := range again {
+		w.count(w.uses[by], -1)
+		is := use{w.uses[by].keys, masters, refused[by]}
 		w.count(is, 1)
-		d.users[by] = is
+		w.uses[by] = is
+	}
+	w.adopt(next)
+	for by := range w.uses {
+		d.changed(by)
 	}
 }
-
-func (o user) exported() connection.Owner { return connection.Owner{Tenant: o.tenant, Name: o.name} }
 
 // count adds more to the number of users that may use each of the masters, or to those that may not. Call it with the
 // lock of the directory held.
@@ -112,7 +105,7 @@ func (w *watcher) count(is use, more int) {
 
 // admits returns an error for a route to a master that only users want to use who may not. Call it with the lock of the
 // directory held.
-func (w *watcher) admits(at Place) error {
+func (w *watcher) admits(at Route) error {
 	if w.refusals == 0 || w.inUse[at.Owner] > 0 {
 		return nil
 	}

@@ -82,7 +82,7 @@ func TestMastersWithKeysCount(t *testing.T) {
 	}
 	located := func(master int) func() failure.Reason {
 		return func() failure.Reason {
-			_, err := h.Locate(h.endpoint, keysOf(master)[0])
+			_, err := h.Route(h.endpoint, keysOf(master)[0])
 			return reason(err)
 		}
 	}
@@ -95,7 +95,7 @@ func TestMastersWithKeysCount(t *testing.T) {
 
 	node.network.Store(2)
 	host := func() string {
-		at, _ := h.Locate(h.endpoint, keysOf(12)[0])
+		at, _ := h.Route(h.endpoint, keysOf(12)[0])
 		host, _, _ := net.SplitHostPort(at.Owner.Address)
 		return host
 	}

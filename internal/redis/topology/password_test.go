@@ -41,7 +41,7 @@ func TestAPasswordThatIsAnnouncedIsNotShown(t *testing.T) {
 	e.Password, e.Namespace = auth.SecretKey{Name: "redis", Key: "password"}, "team"
 	h := followWith(t, connection.NewPool(connection.Options{Secrets: secrets(password)}), e)
 	h.Eventually(h.owner("emails")).Should(Equal("wonder-7:1"))
-	at, err := h.Locate(e, "emails")
+	at, err := h.Route(e, "emails")
 	h.Expect(err).NotTo(HaveOccurred())
 	told := failure.Classify(h.About(e, at.Owner, failure.Classify(syscall.ECONNREFUSED)))
 	h.Expect(told.Message).To(And(ContainSubstring(`announce a node at "[redacted]"`), Not(ContainSubstring("wonder"))))

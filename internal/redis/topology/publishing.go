@@ -77,11 +77,14 @@ func (w *watcher) publish(next *view) {
 		return
 	}
 	w.moved(next)
-	w.known.Store(next)
-	w.changes.Add(1)
-	set(w.changed)
 	w.logChange(before, next)
 	w.forgetUnusable(next)
+}
+
+// adopt makes other routes known.
+func (w *watcher) adopt(next *view) {
+	w.known.Store(next)
+	w.changes.Add(1)
 }
 
 // evaluate returns what follows from the responses, and from the errors of the servers that did not respond. It returns nil

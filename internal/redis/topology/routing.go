@@ -19,29 +19,29 @@ const (
 	refreshTimeout = 250 * time.Millisecond
 )
 
-// locate returns where a key is.
-func (w *watcher) locate(key string) (Place, error) {
+// route returns where a key is.
+func (w *watcher) route(key string) (Route, error) {
 	known, checkedAt := w.known.Load(), w.checkedAt.Load()
 	if known == nil || since(*checkedAt, time.Now()) >= checkTimeout {
-		return Place{}, failure.Classify(fmt.Errorf("polling the servers of %s: %w", w.endpoint, failure.ErrBusy))
+		return Route{}, failure.Classify(fmt.Errorf("polling the servers of %s: %w", w.endpoint, failure.ErrBusy))
 	}
-	return known.locate(key)
+	return known.route(key)
 }
 
-// locate returns where a key is.
-func (v *view) locate(key string) (Place, error) {
+// route returns where a key is.
+func (v *view) route(key string) (Route, error) {
 	switch {
 	case v.err != nil:
-		return Place{}, v.err
+		return Route{}, v.err
 	case v.owners == nil:
-		return Place{Owner: v.masters[0]}, nil
+		return Route{Owner: v.masters[0]}, nil
 	}
 	slot := SlotOf(key)
 	owner := v.owners[slot]
 	if owner == 0 {
-		return Place{}, slotUncovered(slot)
+		return Route{}, slotUncovered(slot)
 	}
-	return Place{Owner: v.masters[owner-1], Importing: v.importing[slot]}, nil
+	return Route{Owner: v.masters[owner-1], Importing: v.importing[slot], Slot: slot}, nil
 }
 
 func (w *watcher) version() uint64 { return w.changes.Load() }

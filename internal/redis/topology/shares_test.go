@@ -187,7 +187,7 @@ func TestADeploymentThatMayNotBeAskedSaysSo(t *testing.T) {
 		var running sync.WaitGroup
 		running.Go(func() { f.run(ctx) })
 		time.Sleep(2 * pollInterval)
-		_, err := f.locate("emails")
+		_, err := f.route("emails")
 		g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonTooManyServers))
 		stop()
 		running.Wait()

@@ -55,6 +55,8 @@ func (a *addresses) add(address string) {
 // watcher watches the topology of one deployment.
 type watcher struct {
 	deployment
+	// server returns the endpoint of the server to poll at an address.
+	server   func(address string) auth.Endpoint
 	endpoint auth.Endpoint
 	pool     *connection.Pool
 	log      logr.Logger
@@ -63,15 +65,14 @@ type watcher struct {
 	shares *shares
 	users  map[string]int
 	polled int
-	// changed gets a token when a route may have changed. Before that, moved is called with what will be known.
-	changed chan<- struct{}
-	moved   func(next *view)
-	// claimedBy are the objects that use the deployment. inUse has how many of them may use each master of a Cluster, refusals is how
+	// moved is called when a route may have changed, and calls adopt.
+	moved func(next *view)
+	// uses has how each object uses the deployment. inUse has how many of them may use each master of a Cluster, refusals is how
 	// many may not use theirs, and refused is why. The lock of the directory guards them.
-	claimedBy map[user]struct{}
-	inUse     map[auth.Endpoint]int
-	refusals  int
-	refused   error
+	uses     map[connection.Owner]use
+	inUse    map[auth.Endpoint]int
+	refusals int
+	refused  error
 	// gone is closed when nobody uses the deployment any longer.
 	gone chan struct{}
 
@@ -114,19 +115,20 @@ type watcher struct {
 	updated chan struct{}
 }
 
-func newWatcher(pool *connection.Pool, shares *shares, e auth.Endpoint, changed chan<- struct{}, log logr.Logger) *watcher {
+func newWatcher(pool *connection.Pool, shares *shares, e auth.Endpoint, log logr.Logger) *watcher {
 	w := &watcher{
 		endpoint: e, pool: pool, log: log, shares: shares, users: map[string]int{},
-		changed: changed, gone: make(chan struct{}), unprocessed: make(chan struct{}, 1), updated: make(chan struct{}),
+		gone: make(chan struct{}), unprocessed: make(chan struct{}, 1), updated: make(chan struct{}),
 		responses: map[string]response{}, pollers: map[string]*poller{}, begun: time.Now(),
 		newAddresses: rate.NewLimiter(rate.Every(newAddressInterval), mostNewAddresses), lastUsed: map[string]time.Time{},
-		unusable: map[string]bool{}, claimedBy: map[user]struct{}{}, inUse: map[auth.Endpoint]int{}, moved: func(*view) { /* nobody claims */ },
+		unusable: map[string]bool{}, uses: map[connection.Owner]use{}, inUse: map[auth.Endpoint]int{},
 	}
+	w.moved = w.adopt
 	w.changes.Store(uint64(w.begun.UnixNano()))
 	if e.Mode == auth.ModeSentinel {
-		w.deployment = sentinels{e}
+		w.deployment, w.server = sentinels{e}, e.SentinelAt
 	} else {
-		w.deployment = cluster{e}
+		w.deployment, w.server = cluster{e}, e.ServerAt
 	}
 	return w
 }
@@ -207,30 +209,22 @@ func (w *watcher) startPoller(ctx context.Context, running *sync.WaitGroup, addr
 	}
 }
 
-// server returns the endpoint of a server to poll.
-func (w *watcher) server(address string) auth.Endpoint {
-	if w.endpoint.Mode == auth.ModeSentinel {
-		return w.endpoint.SentinelAt(address)
-	}
-	return w.endpoint.ServerAt(address)
-}
-
 // request polls a server once, at the expense of a tenant's share.
 func (w *watcher) request(ctx context.Context, conn *connection.Conn, by *share) (reported response, err error) {
-	var replies [][]byte
-	err = conn.Pipeline(ctx, func(raw [][]byte) (err error) {
-		replies = raw
+	var raw [][]byte
+	err = conn.Do(ctx, func(ctx context.Context, client connection.Client) (err error) {
+		if raw, err = client.ReadRaw(ctx, w.commands()...); err != nil {
+			return err
+		}
 		began := time.Now()
 		defer func() { by.time.Spend(time.Since(began)) }()
-		decoded := make([]any, len(raw))
-		for i, each := range raw {
-			if decoded[i], err = resp.Decode(each); err != nil {
-				return err
-			}
+		replies, err := resp.DecodeAll(raw)
+		if err != nil {
+			return err
 		}
-		reported, err = w.parse(decoded, conn.Endpoint().Address)
+		reported, err = w.parse(replies, conn.Endpoint().Address)
 		return err
-	}, w.commands()...)
-	by.time.Spend(costOf(replies, err))
+	})
+	by.time.Spend(costOf(raw, err))
 	return reported, err
 }

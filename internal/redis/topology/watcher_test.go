@@ -40,7 +40,7 @@ func (s *slow) merge([]response, int, uint64) *view {
 func (s *slow) wanted(map[string]response, []auth.Endpoint) []string { return s.addresses }
 
 func newIdleWatcher() *watcher {
-	return newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeCluster}, make(chan struct{}, 1), logr.Discard())
+	return newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeCluster}, logr.Discard())
 }
 
 // Servers of a tenant whose responses always differ take no more than a part of one core, however many they are.

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -26,31 +24,13 @@ const deploymentTimeout = 2 * time.Second
 
 // Directory knows where keys are: see package topology.
 type Directory interface {
-	// Locate returns where a key of an endpoint is.
-	Locate(e auth.Endpoint, key string) (topology.Place, error)
+	// Route returns where a key of an endpoint is.
+	Route(e auth.Endpoint, key string) (topology.Route, error)
 	// Refresh returns when this may be known better.
 	Refresh(ctx context.Context, e auth.Endpoint)
 	// About returns the error of a read from a server of an endpoint, nil if there is none. If the server cannot be used
 	// and the user does not name it, the error says so.
 	About(e, server auth.Endpoint, err error) error
-}
-
-// observeDeployment is Observe for a deployment. A reply may show that a key is elsewhere by now. Then the keys are read
-// once more, where they are.
-func (r *Reader) observeDeployment(ctx context.Context, source Source) ([]Count, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, deploymentTimeout, slowDeployment())
-	defer cancel()
-	counts, err := r.observeAll(ctx, source)
-	if !misplaced(err) {
-		return counts, err
-	}
-	if err := r.pool.Wait(source.Tenant, func() { r.directory.Refresh(ctx, source.Endpoint) }); err != nil {
-		return nil, err
-	}
-	if counts, err = r.observeAll(ctx, source); misplaced(err) {
-		return nil, moving(err)
-	}
-	return counts, err
 }
 
 // slowDeployment is the error for a deployment whose servers do not answer in time, though each answers.
@@ -79,15 +59,15 @@ func moving(err error) error {
 	}
 }
 
-// part has the queues of one slot of a Cluster, or all queues with sentinels.
+// part has the queues that are read at the same moment: those of one slot of a Cluster, and otherwise all.
 type part struct {
-	place topology.Place
+	topology.Route
 	Source
 	// at has the indexes of the queues in the whole source.
 	at []int
 }
 
-// observeAll reads the queues of a deployment: those of each slot at the same moment.
+// observeAll reads the queues of a source where they are.
 func (r *Reader) observeAll(ctx context.Context, source Source) ([]Count, error) {
 	parts, err := r.split(source)
 	if err != nil {
@@ -106,28 +86,19 @@ func (r *Reader) observeAll(ctx context.Context, source Source) ([]Count, error)
 	return counts, nil
 }
 
-// split splits a source into parts that can be read at the same moment, in the order in which they are to be read: those
-// with only queues in progress first, and those without any last. A message that is taken meanwhile may then count nowhere.
-// It may count twice only if a worker gives it back meanwhile, or if it moves between two slots that have both kinds of
-// queues.
+// split splits a source into parts, in the order in which they are to be read: those with only queues in progress first,
+// and those without any last. A message that is taken meanwhile may then count nowhere. It may count twice only if a worker
+// gives it back meanwhile, or if it moves between two slots that have both kinds of queues.
 func (r *Reader) split(source Source) (parts []part, err error) {
-	slot := func(key string) uint16 {
-		if source.Endpoint.Mode == auth.ModeCluster {
-			return topology.SlotOf(key)
-		}
-		return 0
-	}
-	index := map[uint16]int{}
 	for i, queue := range source.Queues {
-		at, known := index[slot(queue.Key)]
-		if !known {
-			is := part{Source: source}
-			if is.place, err = r.directory.Locate(source.Endpoint, queue.Key); err != nil {
-				return nil, err
-			}
-			is.Queues = nil
-			at, parts = len(parts), append(parts, is)
-			index[slot(queue.Key)] = at
+		route, err := r.directory.Route(source.Endpoint, queue.Key)
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(parts, func(is part) bool { return is.Route == route })
+		if at < 0 {
+			at, parts = len(parts), append(parts, part{Route: route, Source: source})
+			parts[at].Queues = nil
 		}
 		parts[at].Queues = append(parts[at].Queues, queue)
 		parts[at].at = append(parts[at].at, i)
@@ -153,18 +124,17 @@ func (p *part) turn() int {
 // had, are read from the server that it is moved to. If the owner answers MOVED, the move has ended, or the owner was
 // replaced: then it is not known where the keys are.
 func (r *Reader) observePart(ctx context.Context, is part) ([]Count, error) {
-	counts, err := r.observeOwner(ctx, is.place.Owner, is.Source)
-	if is.place.Importing == (auth.Endpoint{}) || !failure.IsAsk(err) {
+	counts, err := r.observeAt(ctx, is.Owner, false, is.Source)
+	if is.Importing == (auth.Endpoint{}) || !failure.IsAsk(err) {
 		return counts, err
 	}
 	counts = make([]Count, len(is.Queues))
 	for _, i := range readingOrder(is.Queues) {
-		queue, one := is.Queues[i], is.Source
-		one.Queues = []Queue{queue}
-		found, err := r.observeOwner(ctx, is.place.Owner, one)
+		one := is.Source
+		one.Queues = is.Queues[i : i+1]
+		found, err := r.observeAt(ctx, is.Owner, false, one)
 		if failure.IsAsk(err) {
-			found, err = r.observeImporting(ctx, is.place.Importing, one)
-			err = r.about(ctx, one.Endpoint, is.place.Importing, err)
+			found, err = r.observeAt(ctx, is.Importing, true, one)
 		}
 		if err != nil {
 			return nil, err
@@ -174,47 +144,38 @@ func (r *Reader) observePart(ctx context.Context, is part) ([]Count, error) {
 	return counts, nil
 }
 
-// observeOwner reads queues of one server of a deployment.
-func (r *Reader) observeOwner(ctx context.Context, server auth.Endpoint, source Source) ([]Count, error) {
-	counts, err := r.observeAt(ctx, server, source)
-	return counts, r.about(ctx, source.Endpoint, server, err)
-}
-
-// about has an error name the server that it is about, unless the time for the whole deployment is over.
-func (r *Reader) about(ctx context.Context, deployment, server auth.Endpoint, err error) error {
+// observeAt reads queues of one server. asking is true if their slot is being moved to it. The error names the server that
+// it is about, unless the time for the whole deployment is over.
+func (r *Reader) observeAt(ctx context.Context, at auth.Endpoint, asking bool, source Source) ([]Count, error) {
+	counts, err := r.readFrom(ctx, server{r.pool.ConnFor(source.Tenant, at, source.Database), asking}, source)
 	if ctx.Err() != nil {
-		return err
+		return counts, err
 	}
-	return r.directory.About(deployment, server, err)
+	return counts, r.directory.About(source.Endpoint, at, err)
 }
 
-// observeImporting reads one queue from the server that its slot is being moved to.
-func (r *Reader) observeImporting(ctx context.Context, from auth.Endpoint, source Source) ([]Count, error) {
-	asked := newInquiry(source.Queues, r.now())
-	var commands [][]any
-	for _, command := range asked.commands {
-		commands = append(commands, []any{"asking"}, command)
+// server is a server where keys are read.
+type server struct {
+	conn *connection.Conn
+	// asking is true if the slot of the keys is being moved to the server.
+	asking bool
+}
+
+// read sends commands in one round trip and returns their replies.
+func (s server) read(ctx context.Context, client connection.Client, commands [][]any) (replies []any, err error) {
+	if !s.asking {
+		return client.Read(ctx, commands...)
 	}
-	var found []reading
-	conn := r.pool.ConnFor(source.Tenant, from, source.Database)
-	err := conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
-		replies, err := connection.Pipeline(ctx, client, commands)
-		if err != nil {
-			return err
-		}
-		var read []any
-		for pair := range slices.Chunk(replies, 2) {
-			if refusal, refused := pair[0].(resp.Error); refused {
-				return refusal
-			}
-			read = append(read, pair[1])
-		}
-		found, err = asked.readings(read)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading a queue whose slot is being moved: %w", err)
+	var sent [][]any
+	for _, each := range commands {
+		sent = append(sent, []any{"asking"}, each)
 	}
-	is, err := settle(ctx, entries{conn: conn, key: source.Queues[0].Key, asking: true}, found[0], source.CountLimit)
-	return []Count{is}, err
+	all, err := client.Read(ctx, sent...)
+	for pair := range slices.Chunk(all, 2) {
+		if refusal, refused := pair[0].(resp.Error); refused {
+			return nil, refusal
+		}
+		replies = append(replies, pair[1])
+	}
+	return replies, err
 }

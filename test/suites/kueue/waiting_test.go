@@ -53,7 +53,9 @@ spec: {clusterQueue: %[1]s, stopPolicy: Hold}
 	"workload namespace doesn't match ClusterQueue selector": {queues: func(s *stage) { s.covers("cpu", "") }},
 	"resource memory unavailable in ClusterQueue": {
 		queues: func(s *stage) { s.quota(quotaOf) },
-		change: func(spec *scaledjobv1.ScaledJobSpec) { requestsOf(spec)[corev1.ResourceMemory] = resource.MustParse("1Gi") },
+		change: func(spec *scaledjobv1.ScaledJobSpec) {
+			requestsOf(spec)[corev1.ResourceMemory] = resource.MustParse("1Gi")
+		},
 	},
 	"insufficient quota for cpu in flavor": {
 		queues: func(s *stage) { s.quota(1) },

@@ -144,8 +144,9 @@ func notActivated(sj *scaledjobv1.ScaledJob) string {
 
 // notEnding is for Jobs that count for messages and, probably, do nothing for them.
 func notEnding(sj *scaledjobv1.ScaledJob) string {
-	text := "Some Jobs have no ready Pod any more, or no message has left the queue for ten minutes or longer. A Job that has done its " +
-		"work must end: make sidecars init containers with restartPolicy: Always, or set activeDeadlineSeconds in spec.jobTemplate."
+	text := "Some Jobs have no ready Pod any more, or no message has left the queue for ten minutes or longer. If containers crash, see " +
+		"their logs. A Job that has done its work must end: make sidecars init containers with restartPolicy: Always, or set " +
+		"activeDeadlineSeconds in spec.jobTemplate."
 	if strategy := scaling.Strategy(sj.Spec.ScalingStrategy.Type); !strategy.CountsClaimed() {
 		text += " If each Job works on a message for long after it has taken it, set spec.scalingStrategy.type to Accurate, so that the " +
 			"next message gets a Job of its own."
@@ -188,8 +189,8 @@ func notStarting(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
 			"Kueue, lets them.", jobs.Suspended)
 	}
 	if waiting := jobs.Unstarted - jobs.WithoutPod - jobs.Suspended; waiting > 0 {
-		text += fmt.Sprintf(" With a Pod that is not ready: %d. Common causes are an image that can't be pulled, no node that fits, and a "+
-			"readiness probe that fails; the Pods name it: %s.", waiting, describe(sj, "pods"))
+		text += fmt.Sprintf(" With a Pod that is not ready: %d. Common causes are an image that can't be pulled, no node that fits, a "+
+			"container that crashes, and a readiness probe that fails; the Pods name it: %s.", waiting, describe(sj, "pods"))
 	}
 	if jobs.Terminating > 0 {
 		text += fmt.Sprintf(" Being deleted for a minute or longer: %d. A finalizer, or a Pod on a node that does not answer, keeps "+

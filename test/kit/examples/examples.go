@@ -22,7 +22,9 @@ import (
 )
 
 // Documents are the documents with examples, below the root of the source.
-var Documents = []string{"README.md", "docs/queues.md", "docs/redis.md", "docs/keda-migration.md", "docs/gitops.md"}
+var Documents = []string{
+	"README.md", "docs/queues.md", "docs/redis.md", "docs/keda-migration.md", "docs/gitops.md", "docs/kueue.md",
+}
 
 const apiVersion = "batch.miracle.dev/v1"
 

@@ -337,6 +337,19 @@ func testFunctions(t *testing.T) []string {
 	return names
 }
 
+// The version of Kueue that the pages name is the one that the suite runs.
+func TestTheVersionOfKueueIsThatOfItsSuite(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	pinned := all(`(?m)^\s*sigs\.k8s\.io/kueue v(\S+)`, read(t, "hack/tools/kueue/go.mod"))
+	g.Expect(pinned).To(HaveLen(1))
+	for page, pattern := range map[string]string{
+		"docs/kueue.md": `\bv?(\d+\.\d+\.\d+)\b`, "docs/compatibility.md": `(?m)Kueue.*?\b(\d+\.\d+\.\d+)\b`,
+	} {
+		g.Expect(all(pattern, read(t, page))).To(And(Not(BeEmpty()), HaveEach(pinned[0])), page)
+	}
+}
+
 // A link leads to a file that exists, and to a heading of it.
 func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
 	t.Parallel()

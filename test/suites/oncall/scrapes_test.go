@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
@@ -101,6 +103,34 @@ func TestStrangeNamesAreLabels(t *testing.T) {
 	}
 }
 
+// The scrape configuration of the page on installing reads the metrics. The suite install tests that it finds the Pods.
+func TestScrapeConfigurationOfThePage(t *testing.T) {
+	t.Parallel()
+	skip.UnderShort(t, "TestScrapesThatAreRefused scrapes with such settings")
+	s := newSecureStage(t)
+	page, err := os.ReadFile("../../../docs/install.md")
+	s.Expect(err).NotTo(HaveOccurred())
+	block := regexp.MustCompile("(?s)```yaml\n# prometheus.yml\n(.+?)```").FindSubmatch(page)
+	s.Expect(block).To(HaveLen(2))
+	var shown struct {
+		ScrapeConfigs []map[string]any `json:"scrape_configs"`
+	}
+	s.Expect(yaml.UnmarshalStrict(block[1], &shown)).To(Succeed())
+	s.Expect(shown.ScrapeConfigs).To(HaveLen(1))
+
+	settings, token := shown.ScrapeConfigs[0], filepath.Join(t.TempDir(), "token")
+	s.Expect(os.WriteFile(token, []byte(s.token("reader", true)), 0o600)).To(Succeed())
+	s.Expect(settings["authorization"]).To(HaveKeyWithValue("credentials_file", Not(BeEmpty())))
+	settings["authorization"] = map[string]any{"credentials_file": token}
+	for _, inACluster := range []string{"kubernetes_sd_configs", "relabel_configs"} {
+		s.Expect(settings).To(HaveKey(inACluster))
+		delete(settings, inACluster)
+	}
+	scraping := s.scrapeWith(settings)
+	s.Eventually(up(t, scraping)).Should(ConsistOf(1.0))
+	s.expectWork(scraping)
+}
+
 // newSecureStage is a stage with an operator of its own, which serves its metrics by HTTPS.
 func newSecureStage(t *testing.T, args ...string) *stage {
 	t.Helper()
@@ -145,6 +175,12 @@ func (s *stage) scrape(token string, authority []byte) *prometheuskit.Prometheus
 	if token != "" {
 		settings["authorization"] = map[string]any{"credentials": token}
 	}
+	return s.scrapeWith(settings)
+}
+
+// scrapeWith has a Prometheus with these settings scrape the operator.
+func (s *stage) scrapeWith(settings map[string]any) *prometheuskit.Prometheus {
+	s.t.Helper()
 	scraping, err := watchWith(s.t.Context(), prometheuskit.Options{Scrape: settings}, s.Operator)
 	s.Expect(err).NotTo(HaveOccurred())
 	s.t.Cleanup(func() { s.Expect(scraping.Stop(context.WithoutCancel(s.t.Context()))).To(Succeed()) })

@@ -1,0 +1,131 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"miracle.dev/scaledjob-operator/test/suites/install/render"
+)
+
+// onPage is a YAML block of docs/install.md, by the name of a file in its first line.
+func onPage(t *testing.T, name string) string {
+	t.Helper()
+	g := NewWithT(t)
+	root, err := render.Root(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	page := string(read(g, filepath.Join(root, "docs"), "install.md"))
+	block := regexp.MustCompile("(?s)```yaml\n# " + regexp.QuoteMeta(name) + "\n(.+?)```").FindStringSubmatch(page)
+	g.Expect(block).To(HaveLen(2), name)
+	return block[1]
+}
+
+// as is an object as one of a type of Go, with no other fields.
+func as[T any](g Gomega, object *unstructured.Unstructured) T {
+	var typed T
+	content, err := yaml.Marshal(object.Object)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(yaml.UnmarshalStrict(content, &typed)).To(Succeed())
+	return typed
+}
+
+// only is the one object of a kind.
+func only[T any](g Gomega, objects []*unstructured.Unstructured, kind string) T {
+	found := ofKind(objects, kind)
+	g.Expect(found).To(HaveLen(1), kind)
+	return as[T](g, found[0])
+}
+
+func TestServiceMonitorOfThePageIsThatOfTheChart(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	shown := &unstructured.Unstructured{}
+	g.Expect(yaml.UnmarshalStrict([]byte(onPage(t, "service-monitor.yaml")), &shown.Object)).To(Succeed())
+	enabled := same
+	enabled.Values = `metrics: {serviceMonitor: {enabled: true}}`
+	charted, err := enabled.Objects(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(differences([]*unstructured.Unstructured{shown}, ofKind(charted, "ServiceMonitor"))).To(BeEmpty())
+}
+
+// Whoever applies the roles of the page may read the metrics of the operator that the manifests install, and find its Pods.
+func TestRolesOfThePageAreForTheManifests(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	manifests, err := render.Kustomizations(t.Context(), "default")
+	g.Expect(err).NotTo(HaveOccurred())
+	var shown []*unstructured.Unstructured
+	for document := range strings.SplitSeq(onPage(t, "scraping-rbac.yaml"), "---\n") {
+		object := &unstructured.Unstructured{}
+		g.Expect(yaml.UnmarshalStrict([]byte(document), &object.Object)).To(Succeed())
+		shown = append(shown, object)
+	}
+	reading := only[rbacv1.ClusterRoleBinding](g, shown, "ClusterRoleBinding")
+	finding := only[rbacv1.RoleBinding](g, shown, "RoleBinding")
+	role := only[rbacv1.Role](g, shown, "Role")
+	g.Expect(finding.Subjects).To(Equal(reading.Subjects))
+	g.Expect(finding.RoleRef).To(Equal(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name}))
+	g.Expect([]string{role.Namespace, finding.Namespace}).To(HaveEach(only[corev1.Service](g, manifests, "Service").Namespace))
+
+	readers := slices.DeleteFunc(ofKind(manifests, "ClusterRole"), func(object *unstructured.Unstructured) bool {
+		return object.GetName() != reading.RoleRef.Name
+	})
+	g.Expect(readers).To(HaveLen(1))
+	g.Expect(reading.RoleRef).To(Equal(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: readers[0].GetName()}))
+	g.Expect(as[rbacv1.ClusterRole](g, readers[0]).Rules).To(ConsistOf(rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}))
+}
+
+// The scrape configuration of the page keeps the Pods that the manifests create, with the port of their metrics. The suite
+// oncall scrapes with it.
+func TestScrapeConfigurationOfThePageFindsThePods(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	manifests, err := render.Kustomizations(t.Context(), "default")
+	g.Expect(err).NotTo(HaveOccurred())
+	operator := only[appsv1.Deployment](g, manifests, "Deployment")
+	var shown struct {
+		ScrapeConfigs []struct {
+			Discovery []struct {
+				Role       string
+				Namespaces struct{ Names []string }
+			} `json:"kubernetes_sd_configs"`
+			Relabel []struct {
+				Sources []string `json:"source_labels"`
+				Regex   string
+				Action  string
+			} `json:"relabel_configs"`
+		} `json:"scrape_configs"`
+	}
+	g.Expect(yaml.Unmarshal([]byte(onPage(t, "prometheus.yml")), &shown)).To(Succeed())
+	g.Expect(shown.ScrapeConfigs).To(HaveLen(1))
+	scrape := shown.ScrapeConfigs[0]
+	g.Expect(scrape.Discovery).To(HaveLen(1))
+	g.Expect(scrape.Discovery[0].Role).To(Equal("pod"))
+	g.Expect(scrape.Discovery[0].Namespaces.Names).To(ConsistOf(operator.Namespace))
+
+	keep := scrape.Relabel[0]
+	g.Expect(keep.Action).To(Equal("keep"))
+	g.Expect(keep.Sources).To(Equal([]string{
+		"__meta_kubernetes_pod_label_" + strings.NewReplacer(".", "_", "/", "_").Replace(nameLabel), "__meta_kubernetes_pod_container_port_name",
+	}))
+	var kept []int32
+	pods := operator.Spec.Template
+	for _, port := range pods.Spec.Containers[0].Ports {
+		if regexp.MustCompile("^(?:" + keep.Regex + ")$").MatchString(pods.Labels[nameLabel] + ";" + port.Name) {
+			kept = append(kept, port.ContainerPort)
+		}
+	}
+	g.Expect(kept).To(ConsistOf(only[corev1.Service](g, manifests, "Service").Spec.Ports[0].Port))
+}

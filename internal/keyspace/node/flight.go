@@ -34,7 +34,7 @@ func (s *session) next(now time.Time) (commands [][]string, wait time.Duration) 
 	s.node.mu.Lock()
 	defer s.node.mu.Unlock()
 	if len(s.flight) > 0 {
-		return nil, s.sentAt.Add(s.node.options.Timing.AnswerWithin).Sub(now)
+		return nil, s.waitsSince.Add(s.node.options.Timing.AnswerWithin).Sub(now)
 	}
 	s.node.retry(now)
 	s.node.rest(now)
@@ -42,6 +42,9 @@ func (s *session) next(now time.Time) (commands [][]string, wait time.Duration) 
 	if s.wire.Tracks() {
 		s.switchTracking(now)
 		s.reads(now)
+	} else if s.node.tracks > 0 && s.tracking != impossible {
+		s.tracking = impossible
+		s.note("Not tracking keys", errNoTracking)
 	}
 	pingAt := s.received.Add(s.node.options.Timing.PingAfter)
 	if len(s.flight) == 0 && !now.Before(pingAt) {
@@ -50,7 +53,7 @@ func (s *session) next(now time.Time) (commands [][]string, wait time.Duration) 
 	if len(s.flight) == 0 {
 		return nil, max(s.nextTime(pingAt).Sub(now), time.Millisecond)
 	}
-	s.sentAt = now
+	s.waitsSince = now
 	for _, each := range s.flight {
 		commands = append(commands, s.arguments(each))
 	}

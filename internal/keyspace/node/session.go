@@ -28,6 +28,7 @@ const (
 var (
 	errUnanswered = errors.New("the server did not reply to a command in time")
 	errUnexpected = errors.New("the server sent an unexpected reply")
+	errNoTracking = errors.New("it does not speak RESP3, or the user may not select the database")
 )
 
 // session is the use of one connection. One goroutine receives and another one sends. The lock of the node guards it.
@@ -38,9 +39,9 @@ type session struct {
 	resumes bool
 
 	begun, received time.Time
-	// flight are the commands that have no complete reply yet, the oldest first. They were sent at sentAt.
-	flight []*command
-	sentAt time.Time
+	// flight are the commands that have no complete reply yet, the oldest first. The next reply is awaited since waitsSince.
+	flight     []*command
+	waitsSince time.Time
 	// halves are the parts of commands that were rejected as a whole.
 	halves [][]string
 	// confirmed is true after the first confirmation of a subscription.
@@ -58,6 +59,7 @@ const (
 	notTracking trackingState = iota
 	switching                 // CLIENT TRACKING was sent and has no reply yet
 	tracking
+	impossible
 )
 
 type news struct {
@@ -202,6 +204,7 @@ func (s *session) confirmation(kind, channel string) error {
 		return errUnexpected
 	}
 	delete(head.waiting, name)
+	s.waitsSince = s.received
 	if kind == subscribe {
 		s.confirmFirst()
 		s.node.subscribed(name)
@@ -259,6 +262,7 @@ func (s *session) answered(reply any, rejection *failure.Error) error {
 
 // pop removes the oldest command in flight.
 func (s *session) pop() {
+	s.waitsSince = s.received
 	if s.flight = s.flight[1:]; len(s.flight) == 0 {
 		s.node.changed.Set()
 	}
@@ -301,7 +305,7 @@ func (s *session) trackingAnswered(rejection *failure.Error) {
 		after := s.node.options.Timing.RefusedRetry // A script may block the server, for example.
 		if failure.IsRefusal(rejection) {
 			after = s.node.options.Timing.ForbiddenRetry
-			s.note("Redis does not track keys", rejection)
+			s.note("Not tracking keys", rejection)
 		}
 		s.tracking, s.node.trackAt = notTracking, time.Now().Add(after)
 		return

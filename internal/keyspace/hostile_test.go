@@ -27,39 +27,39 @@ import (
 
 // reaction is what a server does instead of its usual reply to a command, on a connection. It reports whether it goes on with
 // the next command.
-type reaction func(conn net.Conn, usual string) (goesOn bool)
+type reaction func(ctx context.Context, conn net.Conn, usual string) (goesOn bool)
 
 func says(text string) reaction {
-	return func(conn net.Conn, _ string) bool {
+	return func(_ context.Context, conn net.Conn, _ string) bool {
 		_, err := io.WriteString(conn, text)
 		return err == nil
 	}
 }
 
 func endsAfter(text string) reaction {
-	return func(conn net.Conn, _ string) bool {
+	return func(_ context.Context, conn net.Conn, _ string) bool {
 		_, _ = io.WriteString(conn, text)
 		return false
 	}
 }
 
 // answersLate is a server that takes 900 ms for a reply.
-func answersLate(conn net.Conn, usual string) bool {
-	time.Sleep(900 * time.Millisecond)
-	return says(usual)(conn, usual)
+func answersLate(ctx context.Context, conn net.Conn, usual string) bool {
+	pause(ctx, 900*time.Millisecond)
+	return says(usual)(ctx, conn, usual)
 }
 
 // fallsSilent is a server that takes all that comes after its reply, and says nothing.
-func fallsSilent(conn net.Conn, usual string) bool {
+func fallsSilent(_ context.Context, conn net.Conn, usual string) bool {
 	_, _ = io.WriteString(conn, usual)
 	_, _ = io.Copy(io.Discard, conn)
 	return false
 }
 
 // stopsReading is a server that takes nothing after its reply, and sends a message that never ends.
-func stopsReading(conn net.Conn, usual string) bool {
+func stopsReading(ctx context.Context, conn net.Conn, usual string) bool {
 	_, err := io.WriteString(conn, usual+">2\r\n+invalidate\r\n*1\r\n$10000\r\n")
-	for ; err == nil; time.Sleep(100 * time.Millisecond) {
+	for ; err == nil; pause(ctx, 100*time.Millisecond) {
 		_, err = io.WriteString(conn, "x")
 	}
 	return false
@@ -123,7 +123,7 @@ func TestAServerThatMisbehavesHarmsNoOther(t *testing.T) {
 							misbehaved.Add(1)
 							reply = c.reply
 						}
-						if !reply(conn, trackingAnswer(args)) {
+						if !reply(t.Context(), conn, trackingAnswer(args)) {
 							return
 						}
 					}

@@ -204,3 +204,23 @@ func (p *pair) readOnce(ctx context.Context, woken coalesce.Wake, e auth.Endpoin
 		p.missed.Add(1)
 	}
 }
+
+// Where HELLO was renamed, Redis speaks RESP2: notifications are used where they are configured, and no key is tracked.
+func TestAServerWithoutHello(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{Args: []string{"--rename-command", "HELLO", ""}})
+	h := newHarness(t, server.Addr())
+	h.verified("emails")
+	do(t, server, "lpush", "emails", 1)
+	h.eventually("emails", 1)
+	h.eventuallyWoken("emails", coalesce.Growth, 1)
+	h.Track("letters", h.endpoint, list("letters"))
+	do(t, server, "config", "set", "notify-keyspace-events", "")
+	h.eventuallyJudged("emails", verify.ReasonNotConfigured)
+	for _, id := range []string{"emails", "letters"} {
+		h.Expect(h.State(id).Tracking).To(Equal(verify.NotTracked), id)
+		h.Expect(h.State(id).Announced()).To(BeFalse(), "the queue is polled")
+	}
+	h.Expect(h.recorded.trackings.Load()).To(BeZero())
+	h.continues()
+}

@@ -34,7 +34,7 @@ func (s *session) next(now time.Time) (commands [][]string, wait time.Duration) 
 	s.node.mu.Lock()
 	defer s.node.mu.Unlock()
 	if len(s.flight) > 0 {
-		return nil, s.sentAt.Add(s.node.options.Timing.AnswerWithin).Sub(now)
+		return nil, s.waitsSince.Add(s.node.options.Timing.AnswerWithin).Sub(now)
 	}
 	s.node.retry(now)
 	s.node.rest(now)
@@ -48,7 +48,7 @@ func (s *session) next(now time.Time) (commands [][]string, wait time.Duration) 
 	if len(s.flight) == 0 {
 		return nil, max(s.nextTime(pingAt).Sub(now), time.Millisecond)
 	}
-	s.sentAt = now
+	s.waitsSince = now
 	for _, each := range s.flight {
 		commands = append(commands, s.arguments(each))
 	}

@@ -4,6 +4,10 @@
 package node
 
 import (
+	"bufio"
+	"context"
+	"io"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +18,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	"go.uber.org/goleak"
 
@@ -47,6 +52,7 @@ type harness struct {
 	ends  []string
 	// subscribed and tracked are what was recorded last.
 	subscribed, tracked bool
+	lines               []string // of the log
 }
 
 func (h *harness) Received(string) func()    { return func() { /* not recorded */ } }
@@ -90,6 +96,26 @@ func (h *harness) ended() int {
 	return len(h.ends)
 }
 
+// tracking returns what was recorded last about the tracking of keys.
+func (h *harness) tracking() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.tracked
+}
+
+// logged returns the lines of the log.
+func (h *harness) logged() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.lines)
+}
+
+func (h *harness) log(_, line string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lines = append(h.lines, line)
+}
+
 func (h *harness) eventuallyMarked(marks ...string) {
 	h.Eventually(h.marked).WithTimeout(timeout).WithPolling(time.Millisecond).Should(ContainElements(marks))
 }
@@ -121,8 +147,8 @@ func start(t *testing.T, options connection.Options, timing Timing, as Interest,
 	t.Helper()
 	h := &harness{Gomega: NewWithT(t), pool: connection.NewPool(options)}
 	h.Node = New(Options{
-		Conn: h.pool.Conn(auth.Endpoint{Address: "redis:6379"}, 0), Mark: h.note, Recorder: h, Timing: timing, Log: logr.Discard(),
-		Budgets: &budget.Namespaces{},
+		Conn: h.pool.Conn(auth.Endpoint{Address: "redis:6379"}, 0), Mark: h.note, Recorder: h, Timing: timing,
+		Log: funcr.New(h.log, funcr.Options{}), Budgets: &budget.Namespaces{},
 	})
 	for _, key := range keys {
 		h.Watch(key, named(key), as, false)
@@ -260,40 +286,49 @@ func TestAKeyThatIsWatchedAlreadyWakesAtOnce(t *testing.T) {
 	})
 }
 
+// Over RESP2, messages are arrays. A proxy may send them as it got them, as push messages. HELLO may be unknown, in the words
+// of any proxy.
 func TestServersWithoutRESP3(t *testing.T) {
 	t.Parallel()
 	for name, hello := range map[string]string{
 		"no hello": noCommand, "no RESP3": "-NOPROTO unsupported protocol version\r\n", "RESP2": "*2\r\n+proto\r\n:2\r\n",
-		"a strange hello": "+OK\r\n",
+		"a strange hello": "+OK\r\n", "a proxy": "-unsupported command 'hello'\r\n", "a map of RESP2": "%1\r\n+proto\r\n:2\r\n",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var pings atomic.Int32
-				h := on(t, func(args []string) string {
-					switch args[0] {
-					case "hello":
-						return hello
-					case ping:
-						pings.Add(1)
-						return "*2\r\n+pong\r\n+\r\n"
-					case subscribe:
-						return redistest.Push(subscribe, args[1], 1) + redistest.Push("message", args[1], "rpush")
-					case "client", "llen":
-						t.Errorf("%v was sent over RESP2", args)
-					}
-					return redistest.Usual
-				}, byBoth, "a")
-				h.eventuallyMarked("a Confirmed", "a Growth")
-				time.Sleep(time.Minute)
-				h.Expect(h.ended()).To(BeZero())
-				h.Expect(h.State("a").Tracked).To(BeFalse())
-				h.Expect(pings.Load()).To(BeNumerically(">=", 29), "and the pongs are replies")
+		for form, begin := range map[string]string{"arrays": "*", "push messages": ">"} {
+			t.Run(name+", "+form, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					var pings atomic.Int32
+					push := func(kind, channel string, last any) string { return begin + redistest.Push(kind, channel, last)[1:] }
+					h := on(t, func(args []string) string {
+						switch args[0] {
+						case "hello":
+							return hello
+						case ping:
+							pings.Add(1)
+							return invalidationOf("a") + "*2\r\n+pong\r\n+\r\n"
+						case subscribe:
+							return push(subscribe, args[1], 1) + push("message", args[1], "rpush")
+						case "client", "llen":
+							t.Errorf("%v was sent over RESP2", args)
+						}
+						return redistest.Usual
+					}, byBoth, "a")
+					h.eventuallyMarked("a Confirmed", "a Growth")
+					time.Sleep(time.Minute)
+					h.Expect(h.ended()).To(BeZero())
+					h.Expect(h.State("a").Tracked).To(BeFalse())
+					h.Expect(h.State("a").Proven).To(BeFalse(), "an invalidation proves nothing where nothing is tracked")
+					h.Expect(h.tracking()).To(BeFalse(), "the metric says so")
+					h.Expect(h.logged()).To(ContainElement(And(ContainSubstring("Redis does not track keys"), ContainSubstring("RESP3"))))
+					h.Expect(pings.Load()).To(BeNumerically(">=", 29), "and the pongs are replies")
+				})
 			})
-		})
+		}
 	}
 }
 
+// The session ends, those who watch the key know, and once the server is well again everything begins anew.
 func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ to, reply string }{
@@ -303,9 +338,16 @@ func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
 		"of another database":             {subscribe, message(subscribe, "__keyspace@1__:a", "1")},
 		"of something":                    {subscribe, message(unsubscribe, channelOf("a"), "0")},
 		"a pong nobody asked for":         {subscribe, "+PONG\r\n"},
+		"a pong nobody asks for any more": {ping, "+PONG\r\n+PONG\r\n"},
+		"replies in another order":        {subscribe, "+OK\r\n" + message(subscribe, channelOf("a"), "1")},
+		"a message before the greeting":   {"hello", invalidationOf("a") + hello3},
 		"two errors":                      {subscribe, forbidden + forbidden},
 		"refused credentials":             {subscribe, "-NOAUTH Authentication required.\r\n"},
 		"the end":                         {subscribe, redistest.HangUp},
+		"the end in a confirmation":       {subscribe, ">3\r\n+subscribe\r\n+__keyspace" + redistest.HangUp},
+		"the end in a greeting":           {"hello", "%1\r\n+proto" + redistest.HangUp},
+		"the end in a length":             {"llen", ":1" + redistest.HangUp},
+		"the end in a message":            {"llen", ":1\r\n>2\r\n+invalidate\r\n*1\r\n+a" + redistest.HangUp},
 		"a map for a confirmation":        {subscribe, "%1\r\n%0\r\n+x\r\n"},
 		"an array for a confirmation":     {subscribe, "*1\r\n:1\r\n"},
 		"refused credentials to a read":   {"llen", "-WRONGPASS invalid\r\n"},
@@ -314,23 +356,59 @@ func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
 		"a negative length":               {"llen", ":-1\r\n"},
 		"a reply too many":                {"llen", ":1\r\n:2\r\n"},
 		"another protocol":                {"llen", "HTTP/1.1 400 Bad Request\r\n\r\n"},
-		"a huge push":                     {"llen", ">70000\r\n"},
 		"a push that never ends":          {"llen", ">2\r\n+invalidate\r\n*2\r\n+a\r\n"},
 		"no reply to CLIENT":              {"client", redistest.Nothing},
+		"a greeting of gigabytes":         {"hello", "%4294967296\r\n"},
+		"a huge push":                     {"llen", ">70000\r\n"},
+		"a string of gigabytes":           {"llen", "$4294967296\r\n"},
+		"an array of gigabytes":           {"llen", "*4294967296\r\n"},
+		"attributes of gigabytes":         {"llen", "|4294967296\r\n"},
+		"a push of gigabytes":             {"llen", ">4294967296\r\n"},
+		"a confirmation of gigabytes":     {subscribe, ">3\r\n+subscribe\r\n$4294967296\r\n"},
+		"a greeting a thousand deep":      {"hello", strings.Repeat("%1\r\n+proto\r\n", 1000)},
+		"a length a thousand deep":        {"llen", strings.Repeat("*1\r\n", 1000)},
+		"attributes a thousand deep":      {"llen", strings.Repeat("|1\r\n+a\r\n", 1000)},
+		"a confirmation a thousand deep":  {subscribe, ">3\r\n+subscribe\r\n" + strings.Repeat("*1\r\n", 1000)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
+				var well atomic.Bool
 				h := on(t, modern(func(args []string) string {
-					if args[0] == c.to {
+					if args[0] == c.to && !well.Load() {
 						return c.reply
 					}
 					return redistest.Usual
 				}), byBoth, "a")
 				h.eventuallyEnded()
+				before := len(h.marked())
+				well.Store(true)
+				time.Sleep(2 * DefaultTiming().ForbiddenRetry)
+				synctest.Wait()
+				h.Expect(h.present("a")).To(BeTrue())
+				h.Expect(h.State("a").Armed.Present).To(BeTrue())
+				h.Expect(h.marked()[before:]).To(ContainElements("a Confirmed", "a Confirmed"), "reads after these find what nobody reported")
 			})
 		})
 	}
+}
+
+// The confirmations of one command may come in any order.
+func TestConfirmationsInAnotherOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := on(t, modern(func(args []string) string {
+			var confirmations string
+			if args[0] == subscribe {
+				for _, channel := range slices.Backward(args[1:]) {
+					confirmations += message(subscribe, channel, "1")
+				}
+			}
+			return confirmations
+		}), byNotifications, "a", "b", "c")
+		h.eventuallyPresent("a", "b", "c")
+		h.Expect(h.ended()).To(BeZero())
+	})
 }
 
 // A server that reads nothing more blocks the sender only.
@@ -346,12 +424,119 @@ func TestAServerThatReadsNothingBlocksNobody(t *testing.T) {
 			return redistest.Usual
 		}), byNotifications, "a")
 		h.Eventually(full.Load).WithTimeout(timeout).Should(BeTrue())
-		begun := time.Now()
-		h.Watch("b", named("b"), byBoth, false)
-		h.Block("b", named("b"), true)
-		h.Expect(h.State("b").Tracked).To(BeFalse())
-		h.Expect(time.Since(begun)).To(BeZero())
+		h.expectNotBlocked()
 		h.eventuallyEnded()
+	})
+}
+
+// expectNotBlocked uses a node in all ways, none of which may wait for its server.
+func (h *harness) expectNotBlocked() {
+	begun := time.Now()
+	h.Watch("b", named("b"), byBoth, false)
+	h.Block("b", named("b"), true)
+	h.Expect(h.State("b").Tracked).To(BeFalse())
+	h.Expect(h.Classes()).NotTo(BeEmpty())
+	h.Watch("a", named("late"), byTracking, false)
+	h.Expect(time.Since(begun)).To(BeZero())
+}
+
+// The next command of the sender fills what nobody empties. What the server sends is received meanwhile, and then the session
+// ends and the next one begins.
+func TestASendThatNobodyReadsEndsTheSession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var stopped atomic.Bool
+		h := start(t, connection.Options{Dial: func(context.Context, string, string) (net.Conn, error) {
+			return redistest.Pipe(func(conn net.Conn) {
+				for reader := bufio.NewReader(conn); ; {
+					args, err := redistest.ReadCommand(reader)
+					if err != nil {
+						return
+					}
+					answer := modern(usual)(args)
+					if answer == redistest.Usual {
+						answer = redistest.UsualAnswer(args)
+					}
+					_, err = io.WriteString(conn, answer)
+					for stops := args[0] == subscribe && !stopped.Swap(true); stops && err == nil; {
+						time.Sleep(10 * time.Millisecond)
+						_, err = io.WriteString(conn, message("message", channelOf("a"), "lpush"))
+					}
+				}
+			}), nil
+		}}, DefaultTiming(), byNotifications, "a")
+		h.eventuallyPresent("a")
+		begun := time.Now()
+		h.expectNotBlocked()
+		synctest.Wait() // The sender writes.
+		before := len(h.marked())
+		time.Sleep(500 * time.Millisecond)
+		h.expectNotBlocked()
+		h.Expect(h.ended()).To(BeZero())
+		h.Expect(len(h.marked())).To(BeNumerically(">=", before+40), "messages are received")
+		h.eventuallyEnded()
+		h.Expect(time.Since(begun)).To(BeNumerically("<=", 1100*time.Millisecond), "the time of a call")
+		h.eventuallyPresent("a", "b")
+		h.eventuallyMarked("a Lost", "b Confirmed")
+		h.Expect(h.ended()).To(Equal(1))
+	})
+}
+
+// A server that takes 900 ms for each reply does not reply in time to many reads at once, but to each of them.
+func TestAServerThatIsSlowIsWatched(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		keys := numbers(20)
+		h := on(t, modern(func(args []string) string {
+			select {
+			case <-time.After(900 * time.Millisecond):
+			case <-t.Context().Done():
+			}
+			if args[0] == ping {
+				return message("message", channelOf("7"), "lpush") + "+PONG\r\n"
+			}
+			return redistest.Usual
+		}), byBoth, keys...)
+		time.Sleep(time.Minute)
+		for _, key := range keys {
+			h.Expect(h.present(key)).To(BeTrue(), key)
+			h.Expect(h.State(key).Armed.Present).To(BeTrue(), key)
+		}
+		h.Expect(h.marked()).To(ContainElement("7 Growth"))
+		h.Expect(h.ended()).To(BeZero())
+	})
+}
+
+// A server that accepts CLIENT TRACKING and says nothing more on the connection is not taken for one that tracks keys. It is
+// tried again less and less often, and there are notifications meanwhile.
+func TestAServerThatIsSilentOnceItTracks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var tried atomic.Int32
+		h := start(t, connection.Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			silent := false
+			return redistest.NewPiped(modern(func(args []string) string {
+				switch {
+				case silent:
+					return redistest.Nothing
+				case args[0] == "client":
+					tried.Add(1)
+					silent = true
+				}
+				return redistest.Usual
+			})).Dial(ctx, network, address)
+		}}, DefaultTiming(), byBoth, "a")
+		subscribed := 0
+		for range 60 {
+			time.Sleep(time.Minute)
+			h.Expect(h.State("a").Armed.Present).To(BeFalse())
+			h.Expect(h.State("a").Tracked).To(BeFalse())
+			if h.present("a") {
+				subscribed++
+			}
+		}
+		h.Expect(tried.Load()).To(And(BeNumerically(">=", 10), BeNumerically("<=", 20)))
+		h.Expect(subscribed).To(BeNumerically(">=", 50))
 	})
 }
 

@@ -40,9 +40,9 @@ type session struct {
 	resumes bool
 
 	begun, received time.Time
-	// flight are the commands that have no complete reply yet, the oldest first. They were sent at sentAt.
-	flight []*command
-	sentAt time.Time
+	// flight are the commands that have no complete reply yet, the oldest first. The next reply is awaited since waitsSince.
+	flight     []*command
+	waitsSince time.Time
 	// halves are the parts of commands that were rejected as a whole.
 	halves [][]string
 	// confirmed is true after the first confirmation of a subscription.
@@ -205,6 +205,7 @@ func (s *session) confirmation(kind, channel string) error {
 		return errUnexpected
 	}
 	delete(head.waiting, name)
+	s.waitsSince = s.received
 	if kind == subscribe {
 		s.confirmFirst()
 		s.node.subscribed(name)
@@ -262,6 +263,7 @@ func (s *session) answered(reply any, rejection *failure.Error) error {
 
 // pop removes the oldest command in flight.
 func (s *session) pop() {
+	s.waitsSince = s.received
 	if s.flight = s.flight[1:]; len(s.flight) == 0 {
 		s.node.changed.Set()
 	}

@@ -6,6 +6,7 @@ package connection
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -80,8 +81,9 @@ func firstRefusal(replies []any) error {
 	return nil
 }
 
-// exchange sends commands in one round trip and returns their replies, including error replies. Before and after that,
-// the server must not send anything. An end of ctx ends it; close the connection then.
+// exchange sends commands in one round trip and returns their replies, including error replies. Besides, the server must not
+// send anything: a message that was taken for a reply would make each reply that of the command before. An end of ctx ends
+// it; close the connection then.
 func exchange(ctx context.Context, conn net.Conn, commands [][]string) ([]any, error) {
 	deadline, _ := ctx.Deadline()
 	if err := conn.SetDeadline(deadline); err != nil {
@@ -101,6 +103,9 @@ func exchange(ctx context.Context, conn net.Conn, commands [][]string) ([]any, e
 		var err error
 		if replies[i], err = from.Next(); err != nil {
 			return nil, err
+		}
+		if _, pushed := replies[i].(resp.Push); pushed {
+			return nil, fmt.Errorf("%w: a message instead of a reply", resp.ErrMalformed)
 		}
 	}
 	if !stop() {

@@ -19,6 +19,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/redis/dialguard"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
 // reply is an error reply, as the client library returns it.
@@ -85,6 +86,39 @@ func TestClassify(t *testing.T) {
 			g.Expect(classified).To(MatchError(test.err))
 			g.Expect(failure.Classify(fmt.Errorf("again: %w", classified))).To(BeIdenticalTo(classified))
 		})
+	}
+}
+
+// Redis 6.2 says some things in other words than newer versions.
+func TestErrorsOfRedis62(t *testing.T) {
+	t.Parallel()
+	said := redistest.Redis62()
+	for command, c := range map[string]struct {
+		reason failure.Reason
+		words  string
+	}{
+		"resp3 llen text":                     {failure.ReasonWrongType, "name another key"},
+		"resp3 select 99":                     {failure.ReasonDatabaseNotFound, "spec.redis.database"},
+		"limited llen emails":                 {failure.ReasonPermissionDenied, "may not read a key"},
+		"limited scard set":                   {failure.ReasonPermissionDenied, "Grant it +scard "},
+		"limited select 1":                    {failure.ReasonPermissionDenied, "Grant it +select "},
+		"limited ping":                        {failure.ReasonPermissionDenied, "Grant it +ping "},
+		"limited subscribe other":             {failure.ReasonPermissionDenied, "may not subscribe to the channel"},
+		"stranger hello 3":                    {failure.ReasonAuthFailed, "requires a password"},
+		"stranger llen emails":                {failure.ReasonAuthFailed, "requires a password"},
+		"stranger hello 3 auth default wrong": {failure.ReasonAuthFailed, "rejected the credentials"},
+		"stranger auth wrong":                 {failure.ReasonAuthFailed, "rejected the credentials"},
+	} {
+		text, isError := strings.CutPrefix(said[command], "-")
+		g := NewWithT(t)
+		g.Expect(isError).To(BeTrue(), command)
+		classified := failure.Classify(reply(strings.TrimSpace(text)))
+		g.Expect(classified.Reason).To(Equal(c.reason), command)
+		g.Expect(classified.Message).To(ContainSubstring(c.words), command)
+	}
+	for _, command := range []string{"resp3 helo 3", "resp3 client tracing on", "limited client tracking on", "limited config get notify-keyspace-events"} {
+		text, _ := strings.CutPrefix(said[command], "-")
+		NewWithT(t).Expect(failure.IsRefusal(reply(text))).To(BeTrue(), command)
 	}
 }
 

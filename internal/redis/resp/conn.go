@@ -33,6 +33,8 @@ type guarded struct {
 	farewell atomic.Pointer[string]
 }
 
+var errUnasked = errors.New("the server has sent something without a command")
+
 // The states of a connection.
 const (
 	lifeUnknown int32 = iota
@@ -84,8 +86,23 @@ type guardedSocket struct {
 	socket syscall.Conn
 }
 
-// SyscallConn implements [syscall.Conn].
-func (s *guardedSocket) SyscallConn() (syscall.RawConn, error) { return s.socket.SyscallConn() }
+// SyscallConn implements [syscall.Conn]. It fails if the server has sent something that was not read. The client library calls
+// it before it uses a connection again, would read what it finds, and would wait for the rest of it without a deadline.
+func (s *guardedSocket) SyscallConn() (syscall.RawConn, error) {
+	raw, err := s.socket.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	unread := 0
+	err = raw.Control(func(fd uintptr) {
+		var next [1]byte
+		unread, _, _ = syscall.Recvfrom(int(fd), next[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	})
+	if unread > 0 {
+		err = errUnasked
+	}
+	return raw, err
+}
 
 // Read reads from the connection and checks what it has read.
 func (c *guarded) Read(b []byte) (int, error) {

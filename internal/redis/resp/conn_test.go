@@ -128,6 +128,32 @@ func TestAnObserverIsOptional(t *testing.T) {
 	_ = server.Close()
 }
 
+// The client library looks at the socket before it uses a connection again. It would read what it finds there, and wait for
+// the rest of it.
+func TestASocketWithUnreadBytesIsNotLookedAt(t *testing.T) {
+	t.Parallel()
+	for _, said := range []string{":1\r\n", "|1\r\n+a\r\n", ">2\r\n+inval"} {
+		g := NewWithT(t)
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		g.Expect(err).NotTo(HaveOccurred())
+		defer func() { _ = listener.Close() }()
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		g.Expect(err).NotTo(HaveOccurred())
+		defer func() { _ = conn.Close() }()
+		server, err := listener.Accept()
+		g.Expect(err).NotTo(HaveOccurred())
+		defer func() { _ = server.Close() }()
+
+		socket, _ := Guard(conn, Observer{}).(syscall.Conn)
+		g.Expect(socket.SyscallConn()).NotTo(BeNil())
+		g.Expect(server.Write([]byte(said))).To(BeNumerically(">", 0))
+		g.Eventually(func() error {
+			_, err := socket.SyscallConn()
+			return err
+		}).WithTimeout(30 * time.Second).Should(HaveOccurred())
+	}
+}
+
 // The client library checks the socket before it reuses a connection.
 func TestASocketCanBeLookedAt(t *testing.T) {
 	t.Parallel()

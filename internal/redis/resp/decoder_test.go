@@ -56,6 +56,16 @@ func TestBoundsRefuse(t *testing.T) {
 		"a huge string":        {"$9223372036854775807\r\n", ErrTooLarge},
 		"a large array":        {"*65537\r\n", ErrTooLarge},
 		"a large map":          {"%65537\r\n", ErrTooLarge},
+		"a huge array":         {"*9223372036854775807\r\n", ErrTooLarge},
+		"a huge map":           {"%9223372036854775807\r\n", ErrTooLarge},
+		"a huge set":           {"~4294967296\r\n", ErrTooLarge},
+		"a huge push":          {">4294967296\r\n", ErrTooLarge},
+		"huge attributes":      {"|9223372036854775807\r\n", ErrTooLarge},
+		"huge in attributes":   {"|1\r\n+a\r\n$4294967296\r\n", ErrTooLarge},
+		"a huge error":         {"!4294967296\r\n", ErrTooLarge},
+		"a huge text":          {"=4294967296\r\n", ErrTooLarge},
+		"a thousand deep":      {strings.Repeat("*1\r\n~1\r\n%1\r\n+a\r\n>1\r\n|1\r\n+a\r\n", 200), ErrTooLarge},
+		"keys in keys of maps": {strings.Repeat("%1\r\n", 1000), ErrTooLarge},
 		"depth":                {strings.Repeat("*1\r\n", maxDepth+1), ErrTooLarge},
 		"attributes for ever":  {strings.Repeat("|0\r\n", maxDepth+1), ErrTooLarge},
 		"a line without end":   {"-" + strings.Repeat("x", maxLineBytes), ErrTooLarge},
@@ -104,6 +114,26 @@ func TestBoundsOfMessages(t *testing.T) {
 				g.Expect(feed(&b, test.stream, 1000)).To(MatchError(test.want))
 			}
 		})
+	}
+}
+
+// What is announced takes no memory until it arrives, neither for a guard nor where replies are decoded.
+func TestAnnouncedLengthsTakeNoMemory(t *testing.T) {
+	t.Parallel()
+	for name, announced := range map[string]string{
+		"a string": "$1048576\r\n", "an array": "*65536\r\n", "a map": "%65536\r\n", "attributes": "|65536\r\n", "a push": ">65536\r\n",
+		"in each other": strings.Repeat("*30000\r\n", maxDepth),
+	} {
+		for _, keep := range []bool{false, true} {
+			g := NewWithT(t)
+			b := decoder{keep: keep}
+			g.Expect(b.check([]byte(announced))).To(Succeed(), name)
+			g.Expect(cap(b.text)).To(BeZero(), name)
+			g.Expect(cap(b.open)).To(BeNumerically("<=", maxDepth), name)
+			for _, each := range b.open {
+				g.Expect(cap(each.elements)).To(BeZero(), name)
+			}
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ const (
 	Usual = ""
 	// Nothing is to leave the command unanswered.
 	Nothing = "nothing"
-	// HangUp is to close the connection.
+	// HangUp is to close the connection, after what comes before it in the answer.
 	HangUp = "hang up"
 )
 
@@ -88,16 +88,17 @@ func (s *Scripted) serve(conn net.Conn) {
 		if err != nil {
 			return
 		}
-		answer := s.script(args)
-		switch answer {
-		case HangUp:
-			return
-		case Nothing:
-			continue
-		case Usual:
-			answer = UsualAnswer(args)
+		answer, ends := strings.CutSuffix(s.script(args), HangUp)
+		switch {
+		case answer == Nothing:
+		case answer == Usual && !ends:
+			_, _ = io.WriteString(conn, UsualAnswer(args))
+		case answer != "":
+			_, _ = io.WriteString(conn, answer)
 		}
-		_, _ = io.WriteString(conn, answer)
+		if ends {
+			return
+		}
 	}
 }
 

@@ -47,6 +47,8 @@ type scaleCosts struct {
 	cores, commands float64
 	rested          time.Time
 	latency         latencies
+	// goroutines is how many the operator has before there are ScaledJobs.
+	goroutines float64
 	// operator and server are how many seconds after their start the last Job of some pushes is seen.
 	operator, server float64
 }
@@ -165,9 +167,12 @@ func (f *fleet) bareWrite(ctx context.Context) (func(context.Context, *contender
 }
 
 // becomeReady creates the ScaledJobs while the operator is at work, and waits until all hear of messages at once.
-func (f *fleet) becomeReady(ctx context.Context, c *scaleCosts) error {
+func (f *fleet) becomeReady(ctx context.Context, c *scaleCosts) (err error) {
 	f.populate(c.count)
 	if err := f.start(ctx); err != nil {
+		return err
+	}
+	if c.goroutines, err = f.goroutines(ctx); err != nil {
 		return err
 	}
 	before, err := statusWrites(ctx, f.setting.control.Config())

@@ -101,7 +101,7 @@ func (a *app) reportUnmapped(result *convert.Result) error {
 // converted reads the objects and converts them.
 func (a *app) converted(ctx context.Context, from *source, names []string) (convert.Result, error) {
 	if !from.fromCluster {
-		objects, err := a.readFiles(from.files)
+		objects, err := a.readFiles(ctx, from.files)
 		if err != nil {
 			return convert.Result{}, err
 		}
@@ -123,7 +123,7 @@ func (a *app) converted(ctx context.Context, from *source, names []string) (conv
 }
 
 // readFiles reads the objects of files and folders.
-func (a *app) readFiles(paths []string) ([]convert.Object, error) {
+func (a *app) readFiles(ctx context.Context, paths []string) ([]convert.Object, error) {
 	var objects []convert.Object
 	for _, path := range paths {
 		files, err := filesOf(path)
@@ -131,7 +131,7 @@ func (a *app) readFiles(paths []string) ([]convert.Object, error) {
 			return nil, err
 		}
 		for _, file := range files {
-			content, err := a.readFile(file)
+			content, err := a.readFile(ctx, file)
 			if err != nil {
 				return nil, err
 			}
@@ -145,11 +145,28 @@ func (a *app) readFiles(paths []string) ([]convert.Object, error) {
 	return objects, nil
 }
 
-func (a *app) readFile(path string) ([]byte, error) {
+func (a *app) readFile(ctx context.Context, path string) ([]byte, error) {
 	if path == "-" {
-		return io.ReadAll(a.In)
+		return a.readInput(ctx)
 	}
 	return os.ReadFile(path) //nolint:gosec // The user names the file.
+}
+
+// readInput reads standard input. Nothing ends a read of a terminal, so an interrupted command does not wait for it.
+func (a *app) readInput(ctx context.Context) ([]byte, error) {
+	var content []byte
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		content, err = io.ReadAll(a.In)
+	}()
+	select {
+	case <-done:
+		return content, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // filesOf returns the manifests in a folder and those below it, by name, or the file that the path itself is.

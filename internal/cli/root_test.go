@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -155,6 +156,21 @@ func TestInterruptedCommandsEndSo(t *testing.T) {
 		},
 	}
 	g.Expect(a.run(ctx)).To(Equal(exitInterrupted))
+	g.Expect(errOut.String()).To(Equal("error: Interrupted.\n"))
+}
+
+func TestInterruptedInput(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	input, silent := io.Pipe()
+	defer func() { g.Expect(silent.Close()).To(Succeed()) }()
+	var errOut bytes.Buffer
+	a := &app{Options: Options{Args: []string{"convert", "-f", "-"}, In: input, Out: &bytes.Buffer{}, ErrOut: &errOut}, now: time.Now}
+	code := make(chan int)
+	go func() { code <- a.run(ctx) }()
+	cancel()
+	g.Eventually(code).WithTimeout(30 * time.Second).Should(Receive(Equal(exitInterrupted)))
 	g.Expect(errOut.String()).To(Equal("error: Interrupted.\n"))
 }
 

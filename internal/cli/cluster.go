@@ -47,9 +47,6 @@ func connect(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 	if err != nil {
 		return nil, unusable(err)
 	}
-	if config.Timeout == 0 {
-		config.Timeout = requestTimeout
-	}
 	config.WarningHandler = rest.NoWarnings{}
 	config.QPS = -1
 	scheme := runtime.NewScheme()

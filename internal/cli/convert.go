@@ -86,16 +86,25 @@ func (a *app) reportUnmapped(result *convert.Result) error {
 	if len(result.Unmapped) == 0 {
 		return nil
 	}
-	if _, err := fmt.Fprintln(a.ErrOut, "Not converted:"); err != nil {
+	if _, err := fmt.Fprint(a.ErrOut, unmapped(result.Unmapped, width)); err != nil {
 		return err
 	}
-	for _, each := range result.Unmapped {
-		text := fmt.Sprintf("%s (%s), %s: %s", each.Object, each.Source, each.Field, each.Text)
-		if _, err := fmt.Fprintln(a.ErrOut, "-", strings.TrimSpace(wrap(text, "  ", width))); err != nil {
-			return err
-		}
-	}
 	return &userError{code: exitUnmapped}
+}
+
+// unmapped lists what was not converted, below the ScaledJob that it belongs to.
+func unmapped(findings []convert.Finding, width int) string {
+	var text strings.Builder
+	before := ""
+	for _, each := range findings {
+		if object := each.Object + " (" + each.Source + ")"; object != before {
+			text.WriteString(printable("Not converted of " + object + ":\n"))
+			before = object
+		}
+		lines := wrap(each.Field+": "+each.Text, "    ", width)
+		text.WriteString("  - " + strings.TrimLeft(lines, " ") + "\n")
+	}
+	return text.String()
 }
 
 // converted reads the objects and converts them.

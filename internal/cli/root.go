@@ -103,6 +103,7 @@ func commonFlags() *genericclioptions.ConfigFlags {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.BearerToken, flags.Username, flags.Password = nil, nil, nil
 	flags.CertFile, flags.KeyFile, flags.CAFile, flags.TLSServerName, flags.Insecure = nil, nil, nil, nil, nil
+	*flags.Timeout = requestTimeout.String()
 	flags.CacheDir, flags.DisableCompression, flags.ProxyURL, flags.ImpersonateUserExtra = nil, nil, nil, nil
 	return flags
 }

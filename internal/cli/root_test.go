@@ -223,5 +223,5 @@ spec:
 	is = offline(t, string(content), "convert", "-f", "-")
 	g.Expect(is.code).To(Equal(exitUnmapped))
 	g.Expect(is.out).To(ContainSubstring("queueName: mail"))
-	g.Expect(is.errOut).To(HavePrefix("Not converted:\n- mail (-:2), spec.triggers[0].authenticationRef: The TriggerAuthentication login was"))
+	g.Expect(is.errOut).To(HavePrefix("Not converted of mail (-:2):\n  - spec.triggers[0].authenticationRef: The TriggerAuthentication login was"))
 }

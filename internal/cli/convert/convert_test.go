@@ -164,6 +164,24 @@ func only(t *testing.T, fields string) scaledjobv1.ScaledJob {
 	return sj
 }
 
+// KEDA's parameters are texts, but a file may have them as numbers, which the API server would refuse.
+func TestParametersNeedNoQuotes(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	objects, err := Parse("it.yaml", []byte(`
+apiVersion: keda.sh/v1alpha1
+kind: ScaledJob
+metadata: {name: it}
+spec:
+  jobTargetRef: {template: {spec: {containers: [{name: worker}]}}}
+  triggers: [{type: redis, metadata: {address: "a.b:1", listName: 7, listLength: 20, enableTLS: true}}]
+`))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(Convert(objects).Manifests).To(ConsistOf(And(
+		ContainSubstring(`queueName: "7"`), ContainSubstring("threshold: 20"), ContainSubstring("mode: Enabled"),
+	)))
+}
+
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for manifest, expected := range map[string]string{

@@ -19,7 +19,7 @@ func (c *conversion) server(p *parameters, mode scaledjobv1.RedisMode) *scaledjo
 		redis.Database = c.database(p)
 	}
 	encrypted := c.encryption(p, "redis.tls")
-	redis.Auth = c.login(p, "redis.auth", "username", "password")
+	redis.Auth = c.login(p, environment2nd, "redis.auth", "username", "password")
 	redis.TLS = tlsOf(redis.Auth, encrypted)
 	if mode == scaledjobv1.RedisSentinel {
 		redis.Sentinel = c.sentinels(p, encrypted)
@@ -29,12 +29,12 @@ func (c *conversion) server(p *parameters, mode scaledjobv1.RedisMode) *scaledjo
 
 // sentinels returns how to ask the sentinels. KEDA uses the TLS settings of the servers for them too.
 func (c *conversion) sentinels(p *parameters, encrypted *scaledjobv1.RedisTLS) *scaledjobv1.RedisSentinelAccess {
-	master := c.plain(p.get(environment2nd, "sentinelMaster"), p.path, "sentinelMaster", "redis.sentinel.masterName")
+	master := c.plain(p.get(metadataFirst, "sentinelMaster"), p.path, "sentinelMaster", "redis.sentinel.masterName")
 	if master == "" {
 		c.skip(p.path+".metadata.sentinelMaster", "The name of the master is missing. Write it in spec.redis.sentinel.masterName.")
 	}
 	access := &scaledjobv1.RedisSentinelAccess{
-		MasterName: master, Auth: c.login(p, "redis.sentinel.auth", "sentinelUsername", "sentinelPassword"),
+		MasterName: master, Auth: c.login(p, metadataFirst, "redis.sentinel.auth", "sentinelUsername", "sentinelPassword"),
 	}
 	access.TLS = tlsOf(access.Auth, encrypted)
 	return access
@@ -57,9 +57,7 @@ func (c *conversion) addresses(p *parameters, mode scaledjobv1.RedisMode) []stri
 	list := c.list(p, p.get(metadataFirst, "address", "addresses"), "address", path)
 	hosts := c.list(p, p.get(environment2nd, "host", "hosts"), "host", path)
 	ports := c.list(p, p.get(environment2nd, "port", "ports"), "port", path)
-	if len(list) == 0 {
-		list = joined(hosts, ports)
-	}
+	list = append(list, joined(hosts, ports)...)
 	if len(list) == 0 {
 		c.skip(p.path+".metadata", "There is no address of the Redis server, or it is not known. Write it in spec.redis.addresses as "+
 			"host:port.")
@@ -151,11 +149,11 @@ func unknown(v value) string {
 	return fmt.Sprintf("key %s of Secret %s was not given", v.secret.Key, v.secret.Name)
 }
 
-// login returns the credentials; nil if there are none.
-func (c *conversion) login(p *parameters, path, username, password string) *scaledjobv1.RedisAuth {
+// login returns the credentials, which KEDA looks for in this order; nil if there are none.
+func (c *conversion) login(p *parameters, order []place, path, username, password string) *scaledjobv1.RedisAuth {
 	auth := scaledjobv1.RedisAuth{
-		Username:          c.plain(p.get(environment2nd, username), p.path, username, path+".username"),
-		PasswordSecretRef: c.secret(p.get(environment2nd, password), p.path+"."+password, path+".passwordSecretRef", scaledjobv1.DefaultPasswordKey),
+		Username:          c.plain(p.get(order, username), p.path, username, path+".username"),
+		PasswordSecretRef: c.secret(p.get(order, password), p.path+"."+password, path+".passwordSecretRef", scaledjobv1.DefaultPasswordKey),
 	}
 	if auth == (scaledjobv1.RedisAuth{}) {
 		return nil
@@ -190,7 +188,7 @@ func (c *conversion) encryption(p *parameters, path string) *scaledjobv1.RedisTL
 	with := &scaledjobv1.RedisTLS{
 		Mode:          scaledjobv1.RedisTLSEnabled,
 		CASecretRef:   c.secret(p.get([]place{inAuth}, "ca"), p.path+".ca", path+".caSecretRef", scaledjobv1.DefaultCAKey),
-		CertSecretRef: c.secret(p.get([]place{inAuth}, "cert"), p.path+".cert", path+".certSecretRef", scaledjobv1.DefaultCertificateKey),
+		CertSecretRef: c.secret(p.get([]place{inAuth}, "Cert", "cert"), p.path+".cert", path+".certSecretRef", scaledjobv1.DefaultCertificateKey),
 		KeySecretRef:  c.secret(p.get([]place{inAuth}, "key"), p.path+".key", path+".keySecretRef", scaledjobv1.DefaultPrivateKeyKey),
 	}
 	skipVerify := isTrue(p.metadataOnly("unsafeSsl"))
@@ -212,8 +210,11 @@ func (c *conversion) encryption(p *parameters, path string) *scaledjobv1.RedisTL
 
 // isEncrypted reports whether the trigger uses TLS.
 func (c *conversion) isEncrypted(p *parameters, path string) bool {
-	asked := p.get([]place{inAuth}, "tls")
-	if isTrue(p.metadataOnly("enableTLS")) {
+	asked, enable := p.get([]place{inAuth}, "tls"), p.metadataOnly("enableTLS")
+	if enable != "" && asked.isSet() {
+		c.skip(p.path+".metadata.enableTLS", "KEDA refuses enableTLS together with tls in a TriggerAuthentication. See whether spec."+path+" is right.")
+	}
+	if isTrue(enable) {
 		return true
 	}
 	if !asked.isSet() {

@@ -29,6 +29,26 @@ func manifests(g Gomega, text string) []*unstructured.Unstructured {
 	return objects
 }
 
+// What is converted in these tests is what KEDA accepts.
+func TestTheExamplesAreObjectsOfKEDA(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	files, err := filepath.Glob(filepath.Join(examples, "*.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	strict := client.WithFieldValidation(admin, "Strict")
+	for _, file := range files {
+		if filepath.Base(file) == "impossible.yaml" {
+			continue // It has what KEDA does not accept either.
+		}
+		content, err := os.ReadFile(file)
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, object := range manifests(g, string(content)) {
+			object.SetNamespace("default")
+			g.Expect(strict.Create(t.Context(), object, client.DryRunAll)).To(Succeed(), "%s: %s", file, object.GetName())
+		}
+	}
+}
+
 // What was converted without a finding can be applied as it is.
 func TestTheAPIServerAcceptsWhatWasConverted(t *testing.T) {
 	t.Parallel()

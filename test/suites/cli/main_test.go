@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli tests kubectl scaledjob on a real API server, with users who may do more or less. No operator runs: the tests
-// write the statuses that it would write.
+// Package cli tests kubectl scaledjob on a real API server, with users who may do more or less. The operator runs in the
+// namespaces of some tests. In the others, the tests write the statuses that it would write.
 package cli
 
 import (
@@ -22,6 +22,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/cli"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/keda"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 )
 
@@ -37,8 +38,12 @@ func TestMain(m *testing.M) {
 }
 
 func start(ctx context.Context) (err error) {
+	crds, err := keda.CRDs(ctx)
+	if err != nil {
+		return err
+	}
 	// The controller-manager aggregates roles, and creates Pods.
-	control, admin, err = operator.StartCluster(ctx, cluster.Options{ControllerManager: true, CRDs: []string{"testdata/crds"}, Log: os.Stderr})
+	control, admin, err = operator.StartCluster(ctx, cluster.Options{ControllerManager: true, CRDs: []string{crds}, Log: os.Stderr})
 	return err
 }
 

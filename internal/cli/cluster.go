@@ -117,21 +117,20 @@ func (c *cluster) list(ctx context.Context, namespace string, selector labels.Se
 	return all, nil
 }
 
-// decode converts a ScaledJob as it is stored. One that an older CRD has accepted may have fields of other types; of that
-// only the metadata and the status are known, and its condition Ready says what is wrong.
+// decode converts a ScaledJob as it is stored. One that another CRD has accepted may have fields of other types: a part
+// that can't be read is left out, so that it does not keep the others, and other ScaledJobs, from being shown.
 func decode(object *unstructured.Unstructured) (*scaledjobv1.ScaledJob, error) {
-	sj := &scaledjobv1.ScaledJob{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, sj); err == nil {
-		return sj, nil
+	var err error
+	for _, parts := range [][]string{nil, {"status"}, {"spec"}, {"spec", "status"}} {
+		sj, readable := &scaledjobv1.ScaledJob{}, object.DeepCopy()
+		for _, part := range parts {
+			unstructured.RemoveNestedField(readable.Object, part)
+		}
+		if err = runtime.DefaultUnstructuredConverter.FromUnstructured(readable.Object, sj); err == nil {
+			return sj, nil
+		}
 	}
-	partial := &scaledjobv1.ScaledJob{}
-	withoutSpec := object.DeepCopy()
-	unstructured.RemoveNestedField(withoutSpec.Object, "spec")
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(withoutSpec.Object, partial); err != nil {
-		return nil, fmt.Errorf("the ScaledJob %s in namespace %s was stored under another CRD and can't be read: %w",
-			object.GetName(), object.GetNamespace(), err)
-	}
-	return partial, nil
+	return nil, fmt.Errorf("the ScaledJob %s in namespace %s can't be read: %w", object.GetName(), object.GetNamespace(), err)
 }
 
 // suspend sets spec.suspend of a ScaledJob.

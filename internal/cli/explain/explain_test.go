@@ -4,6 +4,7 @@
 package explain
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -240,25 +241,41 @@ func TestExplanations(t *testing.T) {
 			about := facts(t)
 			about.Now = now
 			explanation := Explain(about)
-			is := explanation.Text(100)
-			golden := filepath.Join("testdata", name+".golden")
-			if *update {
-				g.Expect(os.MkdirAll("testdata", 0o750)).To(Succeed())
-				g.Expect(os.WriteFile(golden, []byte(is), 0o600)).To(Succeed())
-			}
-			expected, err := os.ReadFile(golden)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(is).To(Equal(string(expected)))
+			expectFile(g, name+".golden", explanation.Text(100))
 		})
 	}
+}
+
+// Programs read this: fields are only ever added.
+func TestExplanationForPrograms(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	about := situations["balance"](t)
+	about.Now = now
+	encoded, err := json.MarshalIndent(Explain(about), "", "  ")
+	g.Expect(err).NotTo(HaveOccurred())
+	expectFile(g, "balance.json", string(encoded)+"\n")
+}
+
+// expectFile expects a text to be that of a file, or writes it there.
+func expectFile(g Gomega, name, is string) {
+	path := filepath.Join("testdata", name)
+	if *update {
+		g.Expect(os.WriteFile(path, []byte(is), 0o600)).To(Succeed())
+	}
+	expected, err := os.ReadFile(path)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(is).To(Equal(string(expected)))
 }
 
 // A narrow terminal gets narrow lines.
 func TestTextIsAsWideAsTheTerminal(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	facts := situations["pause"](t)
-	explanation := Explain(facts)
+	explanation := Explain(situations["pause"](t))
+	for width := range 40 {
+		g.Expect(explanation.Text(width)).NotTo(BeEmpty(), "however narrow it is")
+	}
 	for line := range strings.Lines(explanation.Text(40)) {
 		if strings.Contains(line, "waiting") || strings.Contains(line, "status.") {
 			continue // Tables and names are not broken.

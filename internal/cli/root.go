@@ -54,7 +54,7 @@ func Run(ctx context.Context, options Options) int {
 }
 
 func (a *app) run(ctx context.Context) int {
-	// The libraries would write what the user is told in a sentence.
+	// The libraries would log what an error sentence says.
 	log.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	root := a.root() //nolint:contextcheck // The commands get it from ExecuteContext.

@@ -203,8 +203,8 @@ func (e *explainer) limit(seen scaling.Observation, wanted int64) {
 	case with > desired:
 		e.step("lowered to maxReplicas: %d", desired)
 	}
-	if told := e.sj.Status.DesiredJobs; told != nil && int64(*told) != desired {
-		e.step("The operator has computed %d: the numbers above are of different moments.", *told)
+	if reported := e.sj.Status.DesiredJobs; reported != nil && int64(*reported) != desired {
+		e.step("The operator has computed %d: the numbers above are of different moments.", *reported)
 	}
 }
 

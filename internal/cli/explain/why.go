@@ -116,7 +116,7 @@ func (e *explainer) explainNext() {
 	interval := e.sj.Spec.PollingInterval()
 	switch e.sj.Status.Mode {
 	case scaledjobv1.ModeEvents, scaledjobv1.ModeTracking:
-		e.next("Within milliseconds after a push, because Redis tells of changes of the keys (mode %s).", e.sj.Status.Mode)
+		e.next("Within milliseconds after a push, because Redis reports changes of the keys (mode %s).", e.sj.Status.Mode)
 	case scaledjobv1.ModePolling:
 		e.explainPolling(interval)
 	default:

@@ -100,7 +100,7 @@ func TestExplainFindsTheQuotaThatKeepsPodsAway(t *testing.T) {
 	}).Should(Succeed())
 }
 
-// Who may see ScaledJobs only gets an explanation from the status, and is told what is missing.
+// Who may see ScaledJobs only gets an explanation from the status that lists what is missing.
 func TestExplainSaysWhatMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

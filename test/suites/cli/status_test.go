@@ -89,7 +89,7 @@ func TestNamesThatDoNotExist(t *testing.T) {
 	g.Expect(is).To(Equal(answer{errOut: `There are no ScaledJobs in namespace "` + empty + `".` + "\n"}))
 }
 
-func TestWhoMayNotLookIsToldSo(t *testing.T) {
+func TestWhoMayNotLook(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	namespace := control.NewNamespace(t, "cli")
@@ -116,7 +116,7 @@ func TestNoClusterIsASentence(t *testing.T) {
 
 func TestAClusterWithoutTheCRD(t *testing.T) {
 	t.Parallel()
-	skip.UnderShort(t, "the error itself is tested beside the code")
+	skip.UnderShort(t, "the error itself is tested next to the code")
 	g := NewWithT(t)
 	empty := cluster.New(t, cluster.Options{})
 	for _, args := range [][]string{{"status"}, {"status", "emails"}, {"explain", "emails"}, {"suspend", "--all"}} {

@@ -230,6 +230,27 @@ func TestParseBoundsAliases(t *testing.T) {
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("more than 100000 values")))
 }
 
+// A manifest may be that of somebody else: what is in it stays in the comments.
+func TestCommentsCanNotBeEnded(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	objects, err := Parse("it.yaml", []byte(`
+apiVersion: keda.sh/v1alpha1
+kind: ScaledJob
+metadata: {name: "it\nkind: Secret"}
+spec:
+  jobTargetRef: {template: {spec: {containers: [{name: worker}]}}}
+  triggers: [{type: redis, metadata: {address: "a.b:1", listName: l, "x\u2028y\rkind: Secret": z}}]
+`))
+	g.Expect(err).NotTo(HaveOccurred())
+	manifests := Convert(objects).Manifests
+	g.Expect(manifests).To(HaveLen(1))
+	var object map[string]any
+	g.Expect(yaml.Unmarshal([]byte(manifests[0]), &object)).To(Succeed())
+	g.Expect(object).To(HaveKeyWithValue("kind", "ScaledJob"))
+	g.Expect(manifests[0]).To(And(HavePrefix("# Converted from KEDA's ScaledJob it?kind: Secret.\n"), ContainSubstring("x?y?kind: Secret")))
+}
+
 func TestTextsAreQuotedWhereYAMLWouldReadSomethingElse(t *testing.T) {
 	t.Parallel()
 	for text, quoted := range map[string]bool{

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
 	"go.yaml.in/yaml/v3"
@@ -64,7 +65,7 @@ func encode(document *yaml.Node) (string, error) {
 
 // heading says where the manifest comes from, and what is not in it.
 func (c *conversion) heading() string {
-	lines := []string{fmt.Sprintf("# Converted from KEDA's ScaledJob %s.", title(c.object.Namespace, c.object.Name))}
+	lines := []string{comment("Converted from KEDA's ScaledJob " + title(c.object.Namespace, c.object.Name) + ".")}
 	if len(c.unmapped) > 0 {
 		lines = append(lines, "#", "# Not converted:")
 	}
@@ -74,8 +75,14 @@ func (c *conversion) heading() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// comment returns a text as the lines of a comment.
+// comment returns a text as the lines of a comment, which nothing in it can end.
 func comment(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, text)
 	return "# " + strings.ReplaceAll(ansi.Wordwrap(text, commentWidth, ""), "\n", "\n# ")
 }
 

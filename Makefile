@@ -43,8 +43,9 @@ dashboard-pictures: parts ## Draw docs/metrics/*.svg from a real run, which take
 ##@ Work on it
 
 .PHONY: build
-build: ## Build the operator into bin/manager.
+build: ## Build the operator into bin/manager, and the plugin of kubectl into bin/kubectl-scaledjob.
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/manager ./cmd
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/kubectl-scaledjob ./cmd/kubectl-scaledjob
 
 .PHONY: parts
 parts: ## Get what test and bench need, once per version: the control plane, kubectl and Redis. | K8S=1.34 selects a version of Kubernetes, PARTS=compile downloads nothing, REDIS_SERVER=valkey uses Valkey.

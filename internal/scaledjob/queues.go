@@ -14,7 +14,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
 // queueTypes maps the types of queues to those of the reader and the watcher.
@@ -98,20 +97,3 @@ func keysOf(database int, queues []scaledjobv1.Queue) []keyspace.Key {
 }
 
 func isInProgress(each scaledjobv1.Queue) bool { return each.Role == scaledjobv1.RoleInProgress }
-
-// policyOf returns the scaling policy of the spec.
-func policyOf(spec *scaledjobv1.ScaledJobSpec) scaling.Policy {
-	policy := scaling.Policy{
-		ActivationThreshold: spec.ActivationThreshold,
-		MinReplicas:         spec.MinReplicas,
-		SpareReplicas:       spec.SpareReplicas,
-		MaxReplicas:         spec.MaxReplicasOrDefault(),
-		MaxPendingReplicas:  spec.MaxPendingReplicasOrNone(),
-		Calculation:         scaling.Calculation(spec.QueuesCalculation),
-		Strategy:            scaling.Strategy(spec.ScalingStrategy.Type),
-	}
-	if custom := spec.ScalingStrategy.Custom; custom != nil {
-		policy.Deduction, policy.ClaimedPercentage = custom.QueueLengthDeduction, custom.RunningJobPercentage
-	}
-	return policy
-}

@@ -114,31 +114,10 @@ func TestCountLimitOfWhatIsTakenOff(t *testing.T) {
 	g.Expect(countLimit(spec, spec.AllQueues())).To(Equal(int64(7*20*10 + 1)))
 }
 
-func TestPolicyOf(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	spec := oneList()
-	spec.MinReplicas, spec.ActivationThreshold = 1, 7
-	g.Expect(policyOf(spec)).To(Equal(scaling.Policy{ActivationThreshold: 7, MinReplicas: 1, MaxReplicas: 20}))
-	spec.QueuesCalculation = scaledjobv1.CalculateAvg
-	spec.ScalingStrategy = scaledjobv1.ScalingStrategy{
-		Type: scaledjobv1.StrategyCustom, Custom: &scaledjobv1.CustomStrategy{QueueLengthDeduction: 3, RunningJobPercentage: 50},
-	}
-	g.Expect(policyOf(spec)).To(Equal(scaling.Policy{
-		ActivationThreshold: 7, MinReplicas: 1, MaxReplicas: 20,
-		Calculation: scaling.Avg, Strategy: scaling.StrategyCustom, Deduction: 3, ClaimedPercentage: 50,
-	}))
-}
-
-// The constants of the API equal those of the decision and of the reader.
+// The constants of the API equal those of the reader.
 func TestWordsAgree(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	g.Expect([]any{scaledjobv1.StrategyDefault, scaledjobv1.StrategyAccurate, scaledjobv1.StrategyEager, scaledjobv1.StrategyCustom}).
-		To(HaveExactElements(BeEquivalentTo(scaling.StrategyDefault), BeEquivalentTo(scaling.StrategyAccurate),
-			BeEquivalentTo(scaling.StrategyEager), BeEquivalentTo(scaling.StrategyCustom)))
-	g.Expect([]any{scaledjobv1.CalculateSum, scaledjobv1.CalculateMax, scaledjobv1.CalculateMin, scaledjobv1.CalculateAvg}).
-		To(HaveExactElements(BeEquivalentTo(scaling.Sum), BeEquivalentTo(scaling.Max), BeEquivalentTo(scaling.Min), BeEquivalentTo(scaling.Avg)))
 	g.Expect([]any{scaledjobv1.WindowAll, scaledjobv1.WindowDue, scaledjobv1.WindowLive}).
 		To(HaveExactElements(BeEquivalentTo(queue.All), BeEquivalentTo(queue.Due), BeEquivalentTo(queue.Live)))
 	g.Expect([]any{scaledjobv1.ScoreSeconds, scaledjobv1.ScoreMilliseconds, scaledjobv1.ScoreNanoseconds, scaledjobv1.ScoreBullMQ}).

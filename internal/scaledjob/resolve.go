@@ -8,6 +8,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/policy"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
@@ -30,7 +31,7 @@ type Resolved struct {
 // Resolve converts the spec of the ScaledJob.
 func Resolve(sj *scaledjobv1.ScaledJob) Resolved {
 	queues := sj.Spec.AllQueues()
-	resolved := Resolved{Queues: queues, Policy: policyOf(&sj.Spec)}
+	resolved := Resolved{Queues: queues, Policy: policy.Of(&sj.Spec)}
 	if resolved.Source, resolved.Err = sourceOf(sj.Namespace, &sj.Spec, queues); resolved.Err == nil {
 		resolved.Keys = keysOf(resolved.Source.Database, queues)
 	}

@@ -7,6 +7,7 @@ package pinned
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -78,6 +79,23 @@ func (p Program) fill(ctx context.Context, source, folder string, line *progress
 		return err
 	}
 	return p.Add(ctx, module, folder)
+}
+
+// Source is the folder of a module, in the version that the module in a folder below hack/tools pins. It builds nothing.
+func Source(ctx context.Context, pins, module string) (string, error) {
+	root, err := Root(ctx)
+	if err != nil {
+		return "", err
+	}
+	output, err := goCommand(ctx, filepath.Join(root, filepath.FromSlash(tools), pins), "mod", "download", "-json", module)
+	if err != nil {
+		return "", fmt.Errorf("downloading %s: %w", module, err)
+	}
+	var downloaded struct{ Dir string }
+	if err := json.Unmarshal([]byte(output), &downloaded); err != nil {
+		return "", fmt.Errorf("downloading %s: %w", module, err)
+	}
+	return downloaded.Dir, nil
 }
 
 // Root is the folder of the source of this module.

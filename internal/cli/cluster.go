@@ -1,0 +1,155 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// requestTimeout bounds a request to the API server, unless --request-timeout is set.
+const requestTimeout = 30 * time.Second
+
+// cluster is the API server with the permissions of the user.
+type cluster struct {
+	client.Client
+
+	// namespace is that of --namespace or of the context.
+	namespace string
+}
+
+// connect makes a client. It sends no request.
+func connect(flags *genericclioptions.ConfigFlags) (*cluster, error) {
+	loader := flags.ToRawKubeConfigLoader()
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, unusable(err)
+	}
+	config, err := flags.ToRESTConfig()
+	if err != nil {
+		return nil, unusable(err)
+	}
+	config.WarningHandler = rest.NoWarnings{}
+	config.QPS = -1
+	scheme := runtime.NewScheme()
+	for _, register := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme} {
+		if err := register(scheme); err != nil {
+			return nil, err
+		}
+	}
+	api, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	return &cluster{Client: api, namespace: namespace}, nil
+}
+
+// unusable returns the error of a kubeconfig.
+func unusable(err error) error {
+	if clientcmd.IsEmptyConfig(err) {
+		return say(noCluster)
+	}
+	why := strings.TrimPrefix(oneLine(err.Error()), "invalid configuration: ")
+	return say("The kubeconfig can't be used: %s. Check --kubeconfig and --context.", strings.TrimSuffix(why, "."))
+}
+
+// scaledJobKind is the kind of ScaledJobs.
+var scaledJobKind = scaledjobv1.GroupVersion.WithKind("ScaledJob")
+
+// get returns a ScaledJob. The error for one that does not exist names the nearest one.
+func (c *cluster) get(ctx context.Context, namespace, name string) (*scaledjobv1.ScaledJob, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(scaledJobKind)
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
+	if apierrors.IsNotFound(err) {
+		all, listErr := c.list(ctx, namespace, labels.Everything())
+		if listErr != nil {
+			return nil, notFound(namespace, name, []string{""})
+		}
+		names := make([]string, len(all))
+		for i := range all {
+			names[i] = all[i].Name
+		}
+		return nil, notFound(namespace, name, names)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decode(object)
+}
+
+// list returns the ScaledJobs of a namespace, or of all if it is empty, by namespace and name.
+func (c *cluster) list(ctx context.Context, namespace string, selector labels.Selector) ([]scaledjobv1.ScaledJob, error) {
+	objects := &unstructured.UnstructuredList{}
+	objects.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJobList"))
+	if err := c.List(ctx, objects, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return nil, err
+	}
+	all := make([]scaledjobv1.ScaledJob, 0, len(objects.Items))
+	for i := range objects.Items {
+		decoded, err := decode(&objects.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, *decoded)
+	}
+	slices.SortFunc(all, func(a, b scaledjobv1.ScaledJob) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	return all, nil
+}
+
+// decode converts a ScaledJob as it is stored. One that another CRD has accepted may have fields of other types: a part
+// that can't be read is left out, so that it does not keep the others, and other ScaledJobs, from being shown.
+func decode(object *unstructured.Unstructured) (*scaledjobv1.ScaledJob, error) {
+	var err error
+	for _, parts := range [][]string{nil, {"status"}, {"spec"}, {"spec", "status"}} {
+		sj, readable := &scaledjobv1.ScaledJob{}, object.DeepCopy()
+		for _, part := range parts {
+			unstructured.RemoveNestedField(readable.Object, part)
+		}
+		if err = runtime.DefaultUnstructuredConverter.FromUnstructured(readable.Object, sj); err == nil {
+			return sj, nil
+		}
+	}
+	return nil, fmt.Errorf("the ScaledJob %s in namespace %s can't be read: %w", object.GetName(), object.GetNamespace(), err)
+}
+
+// suspend sets spec.suspend of a ScaledJob.
+func (c *cluster) suspend(ctx context.Context, sj *scaledjobv1.ScaledJob, suspended bool) error {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(scaledJobKind)
+	object.SetNamespace(sj.Namespace)
+	object.SetName(sj.Name)
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, suspended))
+	return c.Patch(ctx, object, patch, client.FieldOwner(fieldOwner))
+}
+
+// fieldOwner is the field manager of what the commands change.
+const fieldOwner = "kubectl-scaledjob"
+
+// ageOf returns how long ago a time was, as kubectl writes it.
+func ageOf(at metav1.Time, now time.Time) string {
+	if at.IsZero() {
+		return unknown
+	}
+	return short(now.Sub(at.Time))
+}

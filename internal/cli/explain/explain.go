@@ -1,0 +1,138 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package explain says why a ScaledJob has as many Jobs as it has. It is pure: the objects are read by its caller, and the
+// numbers come from the status and from package scaling, by which the operator decides.
+//
+//	explain.go     what an explanation consists of
+//	arithmetic.go  which Jobs are due, and by which formula
+//	jobs.go        the Jobs by state, and what they wait for
+//	why.go         why there are so many Jobs, what would change it, and when the operator looks next
+//	text.go        the explanation as text
+package explain
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/policy"
+	"miracle.dev/scaledjob-operator/internal/scaling"
+)
+
+// Facts are what an explanation is made of.
+type Facts struct {
+	ScaledJob *scaledjobv1.ScaledJob
+	// Jobs are those with the label of the ScaledJob, and Pods their Pods. JobsKnown and PodsKnown are false if they could
+	// not be read.
+	Jobs                 []*batchv1.Job
+	Pods                 []*corev1.Pod
+	JobsKnown, PodsKnown bool
+	// Quotas are those of the namespace, Events the warnings about Jobs, and Workloads those of Kueue.
+	Quotas    []corev1.ResourceQuota
+	Events    []corev1.Event
+	Workloads []Workload
+	// Unreadable says what could not be read, and why.
+	Unreadable []string
+	// Now is the time at which this was read.
+	Now time.Time
+}
+
+// Workload is a Workload of Kueue.
+type Workload struct {
+	// Job is the name of its Job, and Message why it is not admitted; empty if it is.
+	Job, Message string
+}
+
+// Explanation says why a ScaledJob has as many Jobs as it has.
+type Explanation struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+	// Summary is the answer in one sentence.
+	Summary string `json:"summary"`
+	// Messages are the keys with their outstanding messages, and Outstanding is the number in all of them; absent while it
+	// is not known.
+	Messages    []Messages `json:"messages"`
+	Outstanding *int64     `json:"outstanding,omitempty"`
+	// Jobs are the Jobs by state.
+	Jobs Jobs `json:"jobs"`
+	// Arithmetic are the steps from the messages to the number of desired Jobs, and Desired is that number; absent while it
+	// is not known.
+	Arithmetic []string `json:"arithmetic"`
+	Desired    *int32   `json:"desired,omitempty"`
+	// Why says why there are so many Jobs, and Changes what would change it.
+	Why     []string `json:"why"`
+	Changes []string `json:"changes"`
+	// Next says when the operator reads the queue again.
+	Next []string `json:"next"`
+	// Unreadable says what the user may not read, so that it is not part of the explanation.
+	Unreadable []string `json:"unreadable"`
+}
+
+// Messages are the outstanding messages of a key.
+type Messages struct {
+	Key           string                      `json:"key"`
+	Type          scaledjobv1.QueueType       `json:"type"`
+	Role          scaledjobv1.QueueRole       `json:"role"`
+	ConsumerGroup string                      `json:"consumerGroup,omitempty"`
+	Window        scaledjobv1.SortedSetWindow `json:"window,omitempty"`
+	Threshold     int64                       `json:"threshold"`
+	// Depth is absent while it is not known.
+	Depth *int64 `json:"depth,omitempty"`
+}
+
+// explainer makes an explanation.
+type explainer struct {
+	facts  Facts
+	sj     *scaledjobv1.ScaledJob
+	policy scaling.Policy
+	queues []scaledjobv1.Queue
+	owned  jobs.Owned
+	is     Explanation
+}
+
+// Explain returns the explanation.
+func Explain(facts Facts) Explanation {
+	e := newExplainer(facts)
+	e.compute()
+	e.explainWhy()
+	e.explainNext()
+	e.is.Summary = e.summary()
+	return e.is
+}
+
+// newExplainer returns an explainer that has counted the messages and the Jobs.
+func newExplainer(facts Facts) *explainer {
+	sj := facts.ScaledJob
+	e := &explainer{facts: facts, sj: sj, policy: policy.Of(&sj.Spec), queues: sj.Spec.AllQueues()}
+	e.owned = jobs.Classify(facts.Jobs, sj.UID)
+	e.is = Explanation{
+		Namespace: sj.Namespace, Name: sj.Name, Messages: e.messages(), Outstanding: sj.Status.QueueDepth,
+		Unreadable: append([]string{}, facts.Unreadable...), Arithmetic: []string{}, Why: []string{}, Changes: []string{}, Next: []string{},
+	}
+	e.is.Jobs = e.countJobs()
+	return e
+}
+
+// messages returns the keys of the spec, with their depths if the status is about the same keys.
+func (e *explainer) messages() []Messages {
+	all := make([]Messages, len(e.queues))
+	for i, queue := range e.queues {
+		all[i] = Messages{Key: queue.Name, Type: queue.Type, Role: queue.Role, Threshold: *queue.Threshold}
+		if queue.Stream != nil {
+			all[i].ConsumerGroup = queue.Stream.ConsumerGroup
+		}
+		if queue.SortedSet != nil {
+			all[i].Window = queue.SortedSet.Window
+		}
+		if seen := e.sj.Status.Queues; len(seen) == len(e.queues) && seen[i].Name == queue.Name {
+			all[i].Depth = seen[i].Depth
+		}
+	}
+	return all
+}

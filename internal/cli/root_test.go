@@ -1,0 +1,227 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+)
+
+// result is what a command has printed, and its exit code.
+type result struct {
+	out, errOut string
+	code        int
+}
+
+// offline runs a command that must not need a cluster.
+func offline(t *testing.T, input string, args ...string) result {
+	t.Helper()
+	return runWith(t, func(*genericclioptions.ConfigFlags) (*cluster, error) {
+		t.Errorf("%q has built a client", args)
+		return nil, errors.New("no cluster")
+	}, input, args...)
+}
+
+func runWith(t *testing.T, connect func(*genericclioptions.ConfigFlags) (*cluster, error), input string, args ...string) result {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	a := &app{
+		Options: Options{Args: args, In: strings.NewReader(input), Out: &out, ErrOut: &errOut, Version: "v1.2.3"},
+		connect: connect, now: time.Now,
+	}
+	code := a.run(t.Context())
+	return result{out.String(), errOut.String(), code}
+}
+
+// Help has to be there at once, and without a cluster.
+func TestHelpBuildsNoClient(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		nil,
+		{"--help"},
+		{"help"},
+		{"help", "status"},
+		{"status", "--help"},
+		{"explain", "-h"},
+		{"suspend", "--help"},
+		{"resume", "--help"},
+		{"convert", "--help"},
+		{"version", "--help"},
+		{"completion", "bash"},
+		{"completion", "zsh"},
+		{"completion", "fish"},
+		{"completion", "powershell"},
+		{"__complete", "stat"},
+		{"__complete", "status", "-o", ""},
+	} {
+		is := offline(t, "", args...)
+		g := NewWithT(t)
+		g.Expect(is.code).To(BeZero(), "%q", args)
+		g.Expect(is.out).NotTo(BeEmpty(), "%q", args)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	NewWithT(t).Expect(offline(t, "", "version")).To(Equal(result{out: "v1.2.3\n"}))
+}
+
+// Other users of a machine see the arguments of a process.
+func TestNoFlagTakesACredential(t *testing.T) {
+	t.Parallel()
+	is := offline(t, "", "status", "--help")
+	for _, flag := range []string{"--token", "--password", "--username"} {
+		NewWithT(t).Expect(is.out).NotTo(ContainSubstring(flag))
+	}
+}
+
+func TestMistakesAreAnsweredInASentence(t *testing.T) {
+	t.Parallel()
+	empty := t.TempDir()
+	for _, row := range []struct {
+		args  string
+		input string
+		says  string
+	}{
+		{args: "stauts", says: `There is no command "stauts". Did you mean "status"?`},
+		{args: "frobnicate", says: `There is no command "frobnicate". See the commands with: kubectl scaledjob --help`},
+		{args: "status --frob", says: "unknown flag: --frob. See the flags with: kubectl scaledjob status --help"},
+		{args: "status -o xml", says: `There is no output "xml". Use -o with one of: wide, json, yaml`},
+		{args: "explain", says: "Name one ScaledJob: kubectl scaledjob explain NAME"},
+		{args: "explain a b", says: "Name one ScaledJob: kubectl scaledjob explain NAME"},
+		{args: "suspend", says: "Name the ScaledJobs, or choose them with either -l or --all."},
+		{args: "suspend a --all", says: "Name the ScaledJobs, or choose them with either -l or --all."},
+		{args: "convert", says: "Say what to convert: either -f with a file, a folder or - for standard input, or --from-cluster."},
+		{args: "convert -f - --from-cluster", says: "Say what to convert: either -f with a file, a folder or - for standard input, or --from-cluster."},
+		{args: "convert -f - name", says: "Names are for --from-cluster. Name files with -f."},
+		{args: "convert -f no/such/file", says: "no/such/file can't be read: no such file or directory."},
+		{args: "convert -f " + empty, says: "There is no manifest in " + empty + ". Their names end in .yaml, .yml or .json."},
+		{args: "convert -f -", input: "a: [", says: "- is not valid YAML: line 1: did not find expected node content."},
+		{args: "convert -f -", input: "a: 1", says: "-:1 is not an object of Kubernetes: it needs apiVersion, kind and metadata."},
+		{args: "convert -f -", says: "There are no ScaledJobs of KEDA in the input."},
+	} {
+		is := offline(t, row.input, strings.Fields(row.args)...)
+		NewWithT(t).Expect(is).To(Equal(result{errOut: "error: " + row.says + "\n", code: 1}), row.args)
+	}
+}
+
+func TestErrorsOfAClusterAreASentence(t *testing.T) {
+	t.Parallel()
+	resource := schema.GroupResource{Group: "batch.miracle.dev", Resource: "scaledjobs"}
+	for says, err := range map[string]error{
+		"Interrupted.": context.Canceled,
+		"This cluster has no ScaledJobs. Install the operator and its CRD, or choose another cluster with --context.": &apimeta.NoKindMatchError{},
+		`scaledjobs.batch.miracle.dev is forbidden: User "jane" cannot list it. Ask an administrator for this permission; the roles view and ` +
+			"edit include those for ScaledJobs.": apierrors.NewForbidden(resource, "", errors.New(`User "jane" cannot list it`)),
+		"The cluster does not accept your credentials. Sign in again, or choose other credentials with --context.": apierrors.NewUnauthorized("no"),
+		"The API server does not answer: connection refused. Check the network, and the address in the context.": &url.Error{
+			Op: "Get", URL: "https://example:6443/api", Err: errors.New("connection\nrefused"),
+		},
+		"No cluster is configured. Set KUBECONFIG, or use --kubeconfig or --context.": &url.Error{
+			Op: "Get", URL: "http://localhost:8080/api", Err: errors.New("connection refused"),
+		},
+		"a.yaml can't be read: file does not exist.": &fs.PathError{Op: "open", Path: "a.yaml", Err: fs.ErrNotExist},
+		"something else.": errors.New("something\nelse"),
+	} {
+		NewWithT(t).Expect(sentence(err)).To(Equal(says))
+	}
+}
+
+func TestInterruptedCommandsEndSo(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var errOut bytes.Buffer
+	a := &app{
+		Options: Options{Args: []string{"status"}, Out: &bytes.Buffer{}, ErrOut: &errOut}, now: time.Now,
+		connect: func(*genericclioptions.ConfigFlags) (*cluster, error) {
+			cancel()
+			return nil, errors.New("client rate limiter Wait returned an error: context canceled")
+		},
+	}
+	g.Expect(a.run(ctx)).To(Equal(exitInterrupted))
+	g.Expect(errOut.String()).To(Equal("error: Interrupted.\n"))
+}
+
+func TestInterruptedInput(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	input, silent := io.Pipe()
+	defer func() { g.Expect(silent.Close()).To(Succeed()) }()
+	var errOut bytes.Buffer
+	a := &app{Options: Options{Args: []string{"convert", "-f", "-"}, In: input, Out: &bytes.Buffer{}, ErrOut: &errOut}, now: time.Now}
+	code := make(chan int)
+	go func() { code <- a.run(ctx) }()
+	cancel()
+	g.Eventually(code).WithTimeout(30 * time.Second).Should(Receive(Equal(exitInterrupted)))
+	g.Expect(errOut.String()).To(Equal("error: Interrupted.\n"))
+}
+
+func TestTheNearestName(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	existing := []string{"emails", "images", "video"}
+	g.Expect(nearest("email", existing)).To(Equal("emails"))
+	g.Expect(nearest("vdieo", existing)).To(Equal("video"))
+	g.Expect(nearest("thumbnails", existing)).To(BeEmpty())
+	g.Expect(nearest("", existing)).To(BeEmpty())
+}
+
+func TestTerminalsAreNotControlledByMessages(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	g.Expect(printable("a\x1b[2Jb\x06\nc – é")).To(Equal("a?[2Jb?\nc – é"))
+	g.Expect(wrap("one two three", "  ", 20)).To(Equal("  one two three"))
+	g.Expect(wrap("one two three four five", "  ", 20)).To(Equal("  one two three four\n  five"))
+}
+
+func TestConvertWritesManifestsAndWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	folder := t.TempDir()
+	for name, content := range map[string]string{
+		"keda.yaml": `
+apiVersion: keda.sh/v1alpha1
+kind: ScaledJob
+metadata: {name: mail}
+spec:
+  jobTargetRef: {template: {spec: {containers: [{name: worker, image: worker}]}}}
+  rollout: {strategy: gradual}
+  triggers:
+  - {type: redis, metadata: {address: "redis.mail.svc:6379", listName: mail, listLength: "1"}, authenticationRef: {name: login}}
+`,
+		"auth.json":  `{"apiVersion":"keda.sh/v1alpha1","kind":"TriggerAuthentication","metadata":{"name":"login"},"spec":{"secretTargetRef":[{"parameter":"password","name":"redis","key":"pw"}]}}`,
+		"notes.txt":  "not a manifest",
+		"other.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: redis}\n",
+	} {
+		g.Expect(os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600)).To(Succeed())
+	}
+	is := offline(t, "", "convert", "-f", folder)
+	g.Expect(is.code).To(BeZero())
+	g.Expect(is.errOut).To(Equal("Ignored, because no ScaledJob refers to it: Service redis.\n"))
+	g.Expect(is.out).To(And(ContainSubstring("queueName: mail"), ContainSubstring("passwordSecretRef:\n        name: redis\n        key: pw")))
+
+	content, err := os.ReadFile(filepath.Join(folder, "keda.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	is = offline(t, string(content), "convert", "-f", "-")
+	g.Expect(is.code).To(Equal(exitUnmapped))
+	g.Expect(is.out).To(ContainSubstring("queueName: mail"))
+	g.Expect(is.errOut).To(HavePrefix("Not converted of mail (-:2):\n  - spec.triggers[0].authenticationRef: The TriggerAuthentication login was"))
+}

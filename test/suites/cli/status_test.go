@@ -1,0 +1,139 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"encoding/json"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"miracle.dev/scaledjob-operator/internal/cli"
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
+)
+
+func TestStatusShowsWhatTheOperatorReports(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace := control.NewNamespace(t, "cli")
+	newScaledJob(t, namespace, "emails", "{maxReplicas: 20}", healthy)
+	newScaledJob(t, namespace, "images", "{}", "{}")
+
+	is := run(t, "status", "-n", namespace)
+	g.Expect(is.code).To(BeZero(), is.errOut)
+	g.Expect(rows(is.out)).To(HaveExactElements(
+		HaveExactElements("NAME", "QUEUE", "DEPTH", "ACTIVE", "PENDING", "DESIRED", "MAX", "MODE", "READY", "LIMITED", "AGE"),
+		HaveExactElements("emails", "emails", "47", "5", "2", "5", "20", "Tracking", "True", "–", Not(BeEmpty())),
+		HaveExactElements("images", "images", "–", "0", "0", "–", "100", "–", "Unknown", "–", Not(BeEmpty())),
+	))
+	g.Expect(run(t, "status", "-A", "-l", "team=emails").out).To(ContainSubstring(namespace))
+	g.Expect(run(t, "status", "-n", namespace, "-o", "wide").out).To(ContainSubstring("SUCCEEDED"))
+
+	is = run(t, "status", "emails", "-n", namespace)
+	g.Expect(is.out).To(And(ContainSubstring("Ready is True: Reconciled\n  It works."), Not(ContainSubstring("images"))))
+	is = run(t, "status", "images", "-n", namespace)
+	g.Expect(is.out).To(ContainSubstring("The operator has not reported anything yet."))
+}
+
+// Programs read this: fields are only ever added.
+func TestStatusForProgramsIsStable(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace := control.NewNamespace(t, "cli")
+	newScaledJob(t, namespace, "emails", "{maxReplicas: 20}", healthy)
+	const expected = `{
+  "apiVersion": "cli.batch.miracle.dev/v1", "kind": "StatusList",
+  "items": [{
+    "namespace": "NAMESPACE", "name": "emails", "current": true, "suspend": false, "depth": 47,
+    "queues": [{"name": "emails", "type": "List", "role": "Waiting", "threshold": 10, "depth": 47}],
+    "desiredJobs": 5, "activeJobs": 5, "pendingJobs": 2, "suspendedJobs": 0, "succeededJobs": 12, "failedJobs": 1,
+    "minReplicas": 0, "spareReplicas": 0, "maxReplicas": 20, "mode": "Tracking",
+    "ready": "True", "readyReason": "Reconciled", "readyMessage": "It works."
+  }]
+}`
+	wanted := strings.ReplaceAll(expected, "NAMESPACE", namespace)
+	is := run(t, "status", "-n", namespace, "-o", "json")
+	g.Expect(is.code).To(BeZero(), is.errOut)
+	g.Expect(is.out).To(MatchJSON(wanted))
+	is = run(t, "status", "emails", "-n", namespace, "-o", "yaml")
+	converted, err := yaml.YAMLToJSON([]byte(is.out))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(converted).To(MatchJSON(wanted))
+
+	var list cli.StatusList
+	is = run(t, "status", "-n", control.NewNamespace(t, "cli"), "-o", "json")
+	g.Expect(json.Unmarshal([]byte(is.out), &list)).To(Succeed())
+	g.Expect(list.Items).NotTo(BeNil(), "no ScaledJobs are an empty list")
+}
+
+func TestNamesThatDoNotExist(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace, empty := control.NewNamespace(t, "cli"), control.NewNamespace(t, "cli")
+	newScaledJob(t, namespace, "emails", "{}", healthy)
+	for _, command := range []string{"status", "explain", "suspend", "resume"} {
+		is := run(t, command, "emial", "-n", namespace)
+		g.Expect(is).To(Equal(answer{errOut: `error: There is no ScaledJob "emial" in namespace "` + namespace + `". Did you mean "emails"?` + "\n", code: 1}))
+		is = run(t, command, "emails", "-n", empty)
+		g.Expect(is.code).To(Equal(1))
+		g.Expect(is.errOut).To(HavePrefix(`error: There is no ScaledJob in namespace "` + empty + `". Choose another namespace`))
+	}
+	is := run(t, "status", "-n", empty)
+	g.Expect(is).To(Equal(answer{errOut: `There are no ScaledJobs in namespace "` + empty + `".` + "\n"}))
+}
+
+func TestWhoMayNotLook(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace := control.NewNamespace(t, "cli")
+	is := run(t, "status", "-n", namespace, "--as=nobody")
+	g.Expect(is.code).To(Equal(1))
+	g.Expect(is.out).To(BeEmpty())
+	g.Expect(is.errOut).To(MatchRegexp(`^error: scaledjobs\.batch\.miracle\.dev is forbidden: User "nobody" .* Ask an administrator .*\n$`))
+}
+
+func TestNoClusterIsASentence(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	// Nobody listens on the port of a listener that was closed.
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(listener.Close()).To(Succeed())
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	g.Expect(cluster.WriteKubeconfig(&rest.Config{Host: "https://" + listener.Addr().String()}, kubeconfig)).To(Succeed())
+	is := run(t, "status", "--kubeconfig="+kubeconfig)
+	g.Expect(is.code).To(Equal(1))
+	g.Expect(is.errOut).To(MatchRegexp(`^error: The API server does not answer: .*refused\. Check the network, .*\n$`))
+	g.Expect(run(t, "status", "--context=nowhere").errOut).To(MatchRegexp(`^error: The kubeconfig can't be used: .* nowhere. Check --kubeconfig and --context.\n$`))
+}
+
+func TestAClusterWithoutTheCRD(t *testing.T) {
+	t.Parallel()
+	skip.UnderShort(t, "the error itself is tested next to the code")
+	g := NewWithT(t)
+	empty := cluster.New(t, cluster.Options{})
+	for _, args := range [][]string{{"status"}, {"status", "emails"}, {"explain", "emails"}, {"suspend", "--all"}} {
+		is := run(t, append(args, "--kubeconfig="+empty.Kubeconfig())...)
+		g.Expect(is).To(Equal(answer{
+			errOut: "error: This cluster has no ScaledJobs. Install the operator and its CRD, or choose another cluster with --context.\n", code: 1,
+		}), "%q", args)
+	}
+	is := run(t, "convert", "--from-cluster", "--kubeconfig="+empty.Kubeconfig())
+	g.Expect(is.errOut).To(HavePrefix("error: This cluster has no ScaledJobs of KEDA."))
+}
+
+// rows are the cells of a table.
+func rows(table string) [][]string {
+	var found [][]string
+	for line := range strings.Lines(table) {
+		found = append(found, strings.Fields(line))
+	}
+	return found
+}

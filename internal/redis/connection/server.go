@@ -239,9 +239,7 @@ func (s *server) announce() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 	for opened := range s.wires {
-		if opened.replace != nil && s.renewed(opened.credentials) {
-			go opened.replace()
-		}
+		opened.replaceRenewed()
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
@@ -50,5 +51,33 @@ func TestEvidenceBeginsAnewWithTheFirstConfirmation(t *testing.T) {
 		h.Eventually(waiting.Load).WithTimeout(timeout).Should(BeTrue())
 		secret.set("p1")
 		h.eventuallyJudged("emails", verify.ReasonUnverified)
+	})
+}
+
+// The subscription moves to a new connection, which ends before anything is confirmed there. From then on nothing is announced.
+func TestASubscriptionThatIsLostWhileItMovesWakes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var renewed atomic.Bool
+		server := redistest.NewPiped(func(args []string) string {
+			switch {
+			case args[0] == "hello" && slices.Contains(args, "p1"):
+				renewed.Store(true)
+			case args[0] == "config":
+				return "-ERR this service has no CONFIG\r\n"
+			case args[0] == "subscribe" && renewed.Load():
+				return redistest.HangUp
+			case args[0] == "subscribe":
+				return redistest.Push("subscribe", args[1], 1) + redistest.Push("message", args[1], "lpush")
+			}
+			return redistest.Usual
+		})
+		secret := &passwordSecret{value: "p0"}
+		options := connection.Options{Dial: server.Dial, Secrets: secret, LookAgain: 50 * time.Millisecond}
+		h := newHarnessOn(t, withPassword, options)
+		h.Ensure("emails", withPassword, list("emails"))
+		h.eventuallyJudged("emails", verify.ReasonSubscribed)
+		secret.set("p1")
+		h.eventuallyWoken("emails", coalesce.Lost, 1)
 	})
 }

@@ -63,6 +63,7 @@ func moving(err error) error {
 type part struct {
 	topology.Route
 	Source
+	slot uint16
 	// at has the indexes of the queues in the whole source.
 	at []int
 }
@@ -88,16 +89,18 @@ func (r *Reader) observeAll(ctx context.Context, source Source) ([]Count, error)
 
 // split splits a source into parts, in the order in which they are to be read: those with only queues in progress first,
 // and those without any last. A message that is taken meanwhile may then count nowhere. It may count twice only if a worker
-// gives it back meanwhile, or if it moves between two slots that have both kinds of queues.
+// gives it back meanwhile, or if it moves between two slots that have both kinds of queues. It asks for one route for each
+// slot: when a master is just being replaced, a second one may lead to another server.
 func (r *Reader) split(source Source) (parts []part, err error) {
 	for i, queue := range source.Queues {
-		route, err := r.directory.Route(source.Endpoint, queue.Key)
-		if err != nil {
-			return nil, err
-		}
-		at := slices.IndexFunc(parts, func(is part) bool { return is.Route == route })
+		slot := source.slot(queue.Key)
+		at := slices.IndexFunc(parts, func(is part) bool { return is.slot == slot })
 		if at < 0 {
-			at, parts = len(parts), append(parts, part{Route: route, Source: source})
+			route, err := r.directory.Route(source.Endpoint, queue.Key)
+			if err != nil {
+				return nil, err
+			}
+			at, parts = len(parts), append(parts, part{Route: route, Source: source, slot: slot})
 			parts[at].Queues = nil
 		}
 		parts[at].Queues = append(parts[at].Queues, queue)
@@ -105,6 +108,14 @@ func (r *Reader) split(source Source) (parts []part, err error) {
 	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(a.turn(), b.turn()) })
 	return parts, nil
+}
+
+// slot returns the slot of a key of a Cluster, and 0 for all other keys.
+func (s *Source) slot(key string) uint16 {
+	if s.Endpoint.Mode == auth.ModeCluster {
+		return topology.SlotOf(key)
+	}
+	return 0
 }
 
 // turn says when a part is read: the lower, the sooner.

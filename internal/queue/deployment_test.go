@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -251,6 +252,32 @@ func (p places) Route(_ auth.Endpoint, key string) (topology.Route, error) {
 func (places) Refresh(context.Context, auth.Endpoint) { /* nothing moves */ }
 
 func (places) About(_, _ auth.Endpoint, err error) error { return err }
+
+// replacing is a directory that says another server each time.
+type replacing struct {
+	places
+
+	asked *atomic.Int32
+}
+
+func (r replacing) Route(e auth.Endpoint, _ string) (topology.Route, error) {
+	return r.places.Route(e, strconv.Itoa(int(r.asked.Add(1))))
+}
+
+// A message that is waiting on the old master may be in progress on the new one. It must not count twice.
+func TestQueuesAreReadFromOneServerWhileTheMasterIsReplaced(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	old, next := redistest.New(t, redistest.Options{}), redistest.New(t, redistest.Options{})
+	g.Expect(old.Client().LPush(t.Context(), "waiting", 1).Err()).To(Succeed())
+	g.Expect(next.Client().LPush(t.Context(), "working", 1).Err()).To(Succeed())
+	at := replacing{places{"1": {Address: old.Addr()}, "2": {Address: next.Addr()}}, &atomic.Int32{}}
+	counts, err := queue.NewReader(startPool(t), at).Observe(t.Context(), queue.Source{
+		Endpoint: auth.Endpoint{Mode: auth.ModeSentinel}, Queues: []queue.Queue{{Key: "waiting"}, {Key: "working", InProgress: true}},
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(counts[0].Waiting + counts[1].InProgress).To(BeEquivalentTo(1))
+}
 
 // Servers that are slow, but not slow enough to be marked down, hold up a worker for a limited time altogether.
 func TestManySlowServersHoldUpAReadForALimitedTime(t *testing.T) {

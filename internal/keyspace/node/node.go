@@ -354,13 +354,13 @@ func (n *Node) end(moves bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, k := range n.keys {
-		if !moves && k.sub.status == present {
+		if !moves && (k.sub.status == present || k.sub.resumes) {
 			n.mark(k, notified, coalesce.Lost)
 		}
 		if !moves && k.read.tracked {
 			n.mark(k, tracked, coalesce.Lost)
 		}
-		k.sub.end()
+		k.sub.end(moves)
 		k.read.end(moves)
 		n.settle(k)
 	}

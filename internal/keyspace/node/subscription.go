@@ -27,6 +27,8 @@ const (
 // subscription is the first column of a key.
 type subscription struct {
 	status status
+	// resumes means that the session has moved to another connection, where this is not confirmed yet.
+	resumes bool
 	// since is when the subscription last began or ended, or when the key was added.
 	since     time.Time
 	forbidden bool
@@ -86,7 +88,7 @@ func (n *Node) subscribed(name string) {
 	if k == nil {
 		return
 	}
-	k.sub.status, k.sub.since, k.sub.forbidden = present, time.Now(), false
+	k.sub.status, k.sub.since, k.sub.forbidden, k.sub.resumes = present, time.Now(), false, false
 	n.mark(k, notified, coalesce.Confirmed)
 	n.settle(k)
 }
@@ -94,7 +96,7 @@ func (n *Node) subscribed(name string) {
 // unsubscribed records that the server confirmed UNSUBSCRIBE.
 func (n *Node) unsubscribed(name string) {
 	if k := n.keys[name]; k != nil {
-		k.sub.end()
+		k.sub.end(false)
 		n.settle(k)
 	}
 }
@@ -107,10 +109,12 @@ func (n *Node) deny(names []string, forbidden bool) {
 	}
 	for _, name := range names {
 		k := n.keys[name]
-		if k.sub.forbidden != forbidden {
+		if k.sub.resumes {
+			n.mark(k, notified, coalesce.Lost)
+		} else if k.sub.forbidden != forbidden {
 			n.mark(k, notified, coalesce.Changed)
 		}
-		k.sub.status, k.sub.forbidden, k.sub.retryAt = denied, forbidden, retryAt
+		k.sub.status, k.sub.forbidden, k.sub.retryAt, k.sub.resumes = denied, forbidden, retryAt, false
 		n.retryAt = verify.Earlier(n.retryAt, retryAt)
 		n.settle(k)
 	}
@@ -134,8 +138,9 @@ func (n *Node) retry(now time.Time) {
 	}
 }
 
-// end records that the channel is not subscribed to any longer.
-func (s *subscription) end() {
+// end records that the channel is not subscribed to any longer, and whether the session goes on.
+func (s *subscription) end(moves bool) {
+	s.resumes = moves && (s.resumes || s.status == present)
 	if s.here() {
 		s.since = time.Now()
 	}

@@ -42,12 +42,22 @@ func (s *server) accept(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	reached := remoteOf(conn)
+	if inUse = s.pinned(reached); inUse == reached {
+		return conn, nil
+	}
+	_ = conn.Close() // Another dial was faster, and has reached another server.
+	return s.dialer(ctx, "tcp", inUse.String())
+}
+
+// pinned returns the address in use, which is the one that was reached if there was none.
+func (s *server) pinned(reached netip.AddrPort) (inUse netip.AddrPort) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.pin.address.IsValid() {
-		s.pin.address = remoteOf(conn)
+		s.pin.address = reached
 	}
-	return conn, nil
+	return s.pin.address
 }
 
 func (s *server) addressInUse() netip.AddrPort {

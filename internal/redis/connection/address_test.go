@@ -6,8 +6,10 @@ package connection
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,4 +164,38 @@ func TestOneMoveIsNotSoonFollowedByAnother(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		g.Expect(lookUp()).To(BeTrue())
 	})
+}
+
+// All connections lead to one server, though the name stands for two, and two connections are made at the same time.
+func TestConnectionsThatAreMadeAtOnceLeadToOneServer(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := newTestServer(newCredentials())
+	var dials atomic.Int32
+	both := make(chan struct{})
+	server.dialer = func(_ context.Context, _, address string) (net.Conn, error) {
+		if address != somewhere.Address {
+			near, _ := net.Pipe()
+			return connection{Conn: near, remote: address}, nil
+		}
+		n := dials.Add(1)
+		if n == 2 {
+			close(both)
+		}
+		<-both
+		near, _ := net.Pipe()
+		return connection{Conn: near, remote: fmt.Sprintf("192.0.2.%d:6379", n)}, nil
+	}
+	remotes := make(chan string, 2)
+	for range 2 {
+		go func() {
+			conn, err := server.accept(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			remotes <- conn.RemoteAddr().String()
+		}()
+	}
+	g.Expect(<-remotes).To(Equal(<-remotes))
 }

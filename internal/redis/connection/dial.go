@@ -66,7 +66,7 @@ func (s *server) dialWire(ctx context.Context, with *auth.Credentials, taken *se
 type handshake func(ctx context.Context, conn net.Conn) error
 
 // connectIfUp connects, unless the server is down. If no other connection works or is being made, and this fails below
-// the Redis protocol, it marks the server down. If it fails, it gives the seat back.
+// the Redis protocol, though the caller has not given up, it marks the server down. If it fails, it gives the seat back.
 func (s *server) connectIfUp(
 	ctx context.Context, with *auth.Credentials, taken *seat, guard func(net.Conn) net.Conn, greet handshake,
 ) (opened *seated, err error) {
@@ -90,7 +90,7 @@ func (s *server) connectIfUp(
 	if farewell, ok := errors.AsType[*resp.FarewellError](err); ok && failure.TooManyClients(farewell.Reply) {
 		s.seats.giveBack()
 	}
-	if alone && belowRedis(err) {
+	if gaveUp := errors.Is(ctx.Err(), context.Canceled); alone && !gaveUp && belowRedis(err) {
 		s.markDown(with, failure.Classify(err))
 	}
 	return nil, err

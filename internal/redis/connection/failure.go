@@ -30,7 +30,7 @@ func (s *server) classifyFailure(database int, client *redis.Client, cause *fail
 	}
 	s.mu.Lock()
 	inUse, down := s.inUse, s.down
-	current := client != nil && inUse.byDatabase[database] == client || client == nil && inUse.credentials == nil
+	current := inUse.serve(database, client)
 	s.mu.Unlock()
 	switch excused := s.excused(cause, began) || s.waited(cause, began); {
 	case current && !excused:

@@ -21,14 +21,9 @@ const jitter = 0.2
 func (p *Pool) keep(ctx context.Context, s *server) {
 	sweep := time.NewTicker(p.timing.sweep)
 	defer sweep.Stop()
-	var lookUp, reread <-chan time.Time
+	lookUp, reread := jittered(s.named, p.timing.lookUp), jittered(s.endpoint.NeedsSecrets(), p.timing.reread)
+	var turn chan<- struct{} // to read the Secrets, once that is due
 	for {
-		if s.named && lookUp == nil {
-			lookUp = time.After(jittered(p.timing.lookUp))
-		}
-		if s.endpoint.NeedsSecrets() && reread == nil {
-			reread = time.After(jittered(p.timing.reread))
-		}
 		select {
 		case <-ctx.Done():
 			return
@@ -37,21 +32,27 @@ func (p *Pool) keep(ctx context.Context, s *server) {
 		case <-s.fell:
 			p.revive(ctx, s)
 		case <-lookUp:
-			lookUp = nil
 			if s.resolve(ctx, p.dns) {
 				p.log.Info("The host name of a Redis server resolves to another address now", "endpoint", s.endpoint.String())
 			}
+			lookUp = jittered(true, p.timing.lookUp)
 		case <-reread:
-			reread = nil
+			turn = p.renewals
+		case turn <- struct{}{}:
 			p.renew(ctx, s)
+			turn, reread = nil, jittered(true, p.timing.reread)
 		case <-sweep.C:
 			p.forgetIdle(s)
 		}
 	}
 }
 
-func jittered(interval time.Duration) time.Duration {
-	return interval + time.Duration(float64(interval)*jitter*rand.Float64())
+// jittered returns a channel that gets the time after an interval; nil if it is not wanted.
+func jittered(wanted bool, interval time.Duration) <-chan time.Time {
+	if !wanted {
+		return nil
+	}
+	return time.After(interval + time.Duration(float64(interval)*jitter*rand.Float64()))
 }
 
 // revive tries a server that is down until it is up or forgotten, or ctx is done.

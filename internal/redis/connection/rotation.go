@@ -19,12 +19,9 @@ const (
 	forbiddenInterval = time.Minute
 )
 
-// renew reads the Secrets of a server and puts the new credentials in use, if the server accepts them. It has one of the slots
-// only while it reads, because the server may answer slowly.
+// renew reads the Secrets of a server and puts the new credentials in use, if the server accepts them. Call it with one of the
+// slots. It gives the slot back when it has read, because the server may answer slowly.
 func (p *Pool) renew(ctx context.Context, server *server) {
-	if acquireSlot(ctx, p.renewals) != nil {
-		return
-	}
 	inUse, down := server.current()
 	if inUse == nil || down != nil { // The first call, or the next probe, loads them.
 		<-p.renewals

@@ -46,6 +46,7 @@ func TestALateRenewalReplacesNothing(t *testing.T) {
 	renewed := make(chan struct{})
 	go func() {
 		defer close(renewed)
+		pool.renewals <- struct{}{}
 		pool.renew(t.Context(), server)
 	}()
 	g.Eventually(asked).WithTimeout(timeout).Should(Receive())

@@ -77,6 +77,12 @@ func newClients(with *auth.Credentials) *clients {
 	return &clients{credentials: with, byDatabase: map[int]*redis.Client{}}
 }
 
+// serve reports whether calls to a database use this client, which is nil before credentials are loaded. Call it with the lock
+// of the server held.
+func (c *clients) serve(database int, client *redis.Client) bool {
+	return c.byDatabase[database] == client && (client == nil) == (c.credentials == nil)
+}
+
 // close closes all clients. Calls on them fail.
 func (c *clients) close() {
 	for _, client := range c.byDatabase {
@@ -239,9 +245,7 @@ func (s *server) announce() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 	for opened := range s.wires {
-		if opened.replace != nil && s.renewed(opened.credentials) {
-			go opened.replace()
-		}
+		opened.replaceRenewed()
 	}
 }
 

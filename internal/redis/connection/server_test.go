@@ -454,3 +454,28 @@ func TestAReplyThatIsTooLargeDoesNotTakeTheEndpointDown(t *testing.T) {
 	g.Expect(conn.WaitUp(ctx)).To(Succeed(), "the endpoint is not down")
 	g.Expect(length(t, conn)).To(BeZero())
 }
+
+// Whoever gives up while a wire is opened does not mark the server down for others.
+func TestAWireThatIsNotWantedAnyLongerIsNotTheServersFault(t *testing.T) {
+	t.Parallel()
+	for name, dial := range map[string]dialFunc{
+		"in the handshake": piped(func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }),
+		"in the dial": func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				conn := start(t, dial).Conn(somewhere, 0)
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(dialTimeout/2, cancel)
+				_, err := conn.OpenWire(ctx)
+				g.Expect(err).To(MatchError(context.Canceled))
+				g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed())
+			})
+		})
+	}
+}

@@ -5,6 +5,7 @@ package connection
 
 import (
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -124,4 +125,28 @@ func TestARejectionEndsWithTheCredentialsInUse(t *testing.T) {
 	g.Expect(server.rejection()).To(Equal(refused))
 	server.clearRejected()
 	g.Expect(server.rejection()).To(BeNil())
+}
+
+// However often the server comes back before a wire has its successor, one goroutine looks for that.
+func TestAWireIsReplacedOnce(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	before, after := newCredentials(), newCredentials()
+	server := newTestServer(before)
+	wire := &Wire{server: server, credentials: before}
+	server.wires[wire] = struct{}{}
+	var looking atomic.Int32
+	found := make(chan struct{})
+	wire.onRenewed(func() {
+		looking.Add(1)
+		<-found
+	})
+	server.replace(before, after)
+	for range 100 {
+		server.markDown(after, errRefusedConnection)
+		server.markUp(after)
+	}
+	close(found)
+	g.Expect(wire.replace).To(BeNil())
+	g.Eventually(looking.Load).WithTimeout(timeout).Should(BeEquivalentTo(1))
 }

@@ -30,8 +30,8 @@ type Wire struct {
 	conn    *seated
 	replies *resp.Reader
 	command []byte // the buffer of Send
-	// release is called when the connection is closed. replace, which the lock of the server guards, is called when the server
-	// is used with other credentials.
+	// release is called when the connection is closed. replace, which the lock of the server guards, is called once, when the
+	// server is used with other credentials.
 	release, replace func()
 	closing          sync.Once
 	// resp3 means that the server speaks RESP3, and selected that the commands work on the database.

@@ -39,14 +39,21 @@ func (c *Conn) UseWire(ctx context.Context, wire *Wire, use func(context.Context
 	return next, err
 }
 
-// onRenewed has replace called in a goroutine whenever the server is up with other credentials than those of the wire, until
-// the wire is closed.
+// onRenewed has replace called once, in a goroutine, when the server is up with other credentials than those of the wire,
+// unless the wire is closed before.
 func (w *Wire) onRenewed(replace func()) {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
 	w.replace = replace
-	if w.server.renewed(w.credentials) {
-		go replace()
+	w.replaceRenewed()
+}
+
+// replaceRenewed calls replace if it is time, and not again: it tries until it succeeds. Call it with the lock of the server
+// held.
+func (w *Wire) replaceRenewed() {
+	if w.replace != nil && w.server.renewed(w.credentials) {
+		go w.replace()
+		w.replace = nil
 	}
 }
 

@@ -15,15 +15,13 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// Route is where a key is. Keys with the same route can be read in one transaction.
+// Route is where a key is.
 type Route struct {
 	// Owner is the server that has the key.
 	Owner auth.Endpoint
 	// Importing is the server to which the slot of the key is just being moved. If Owner does not have the key, this one
 	// may, for commands after ASKING. It is empty if the slot is not being moved.
 	Importing auth.Endpoint
-	// Slot is the slot of the key in a Cluster; 0 for all keys without one.
-	Slot uint16
 }
 
 // Directory is a pool that knows where keys are. It is safe for concurrent use.

@@ -207,10 +207,10 @@ func TestSlotsAreFollowed(t *testing.T) {
 	h.Expect(err).NotTo(HaveOccurred())
 	importing := func() (topology.Route, error) { return h.Route(h.endpoint, "a") }
 	h.Eventually(importing).Should(Equal(topology.Route{
-		Owner: h.endpoint.ServerAt(from.Addr()), Importing: h.endpoint.ServerAt(to.Addr()), Slot: topology.SlotOf("a"),
+		Owner: h.endpoint.ServerAt(from.Addr()), Importing: h.endpoint.ServerAt(to.Addr()),
 	}))
 	h.Expect(moved.End(t.Context())).To(Succeed())
-	h.Eventually(importing).Should(Equal(topology.Route{Owner: h.endpoint.ServerAt(to.Addr()), Slot: topology.SlotOf("a")}))
+	h.Eventually(importing).Should(Equal(topology.Route{Owner: h.endpoint.ServerAt(to.Addr())}))
 
 	h.Expect(to.Kill()).To(Succeed())
 	h.Eventually(h.owner("a")).ShouldNot(BeElementOf(to.Addr(), ""))

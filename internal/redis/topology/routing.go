@@ -41,7 +41,7 @@ func (v *view) route(key string) (Route, error) {
 	if owner == 0 {
 		return Route{}, slotUncovered(slot)
 	}
-	return Route{Owner: v.masters[owner-1], Importing: v.importing[slot], Slot: slot}, nil
+	return Route{Owner: v.masters[owner-1], Importing: v.importing[slot]}, nil
 }
 
 func (w *watcher) version() uint64 { return w.changes.Load() }

@@ -17,11 +17,6 @@ import (
 
 const (
 	bufferBytes = 4 << 10
-	// idleConnection is the idle time after which the last connection for reads is closed.
-	idleConnection = 5 * time.Minute
-	// idleSecured is idleConnection for TLS. Servers close idle connections. Before the library reuses a connection it
-	// checks for that, but it cannot check a TLS connection.
-	idleSecured = 30 * time.Second
 	// connectionLifetime is for addresses behind which the server changes, such as the address of a Service or a load
 	// balancer: an open connection stays with the server that it was made to, and a new one reaches the current server.
 	connectionLifetime = 15 * time.Minute
@@ -36,11 +31,7 @@ type dialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 
 // newClient returns a client. It honors the deadlines of contexts, and gets its connections from dial, which makes the
 // handshake: the client knows neither the database nor the password. It has at most so many connections.
-func newClient(e auth.Endpoint, with *auth.Credentials, timing timing, connections int, dial dialFunc) *redis.Client {
-	idle := idleConnection
-	if with.Secured() {
-		idle = idleSecured
-	}
+func newClient(e auth.Endpoint, timing timing, connections int, dial dialFunc) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Network:                  "tcp",
 		Addr:                     e.Address,
@@ -57,7 +48,6 @@ func newClient(e auth.Endpoint, with *auth.Credentials, timing timing, connectio
 		PipelinePoolSize:         -1,
 		ReadBufferSize:           bufferBytes,
 		WriteBufferSize:          bufferBytes,
-		ConnMaxIdleTime:          idle,
 		ConnMaxLifetime:          connectionLifetime,
 	})
 }

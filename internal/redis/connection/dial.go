@@ -33,16 +33,13 @@ const dialTimeout = callTimeout * 9 / 10
 // The library goes on with a dial whose call has given up, and keeps the connection for the next call. If the handshake
 // took so long that the call has little time left, the connection is for the next call: the answer would come too late.
 func (s *server) dialCommand(with *auth.Credentials, database int) dialFunc {
-	guard := func(conn net.Conn) net.Conn {
-		return resp.Guard(conn, resp.Observer{Serving: func(more int) { s.count(func(t *traffic) { t.open += more }) }})
-	}
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		began := time.Now()
 		taken, err := s.seats.take(ctx, forReads, database, false)
 		if err != nil {
 			return nil, err
 		}
-		conn, err := s.connectIfUp(ctx, with, taken, guard, func(ctx context.Context, conn net.Conn) error {
+		conn, err := s.connectIfUp(ctx, with, taken, resp.Guard, func(ctx context.Context, conn net.Conn) error {
 			return s.greet(ctx, conn, with, taken, database)
 		})
 		if err != nil {
@@ -53,13 +50,6 @@ func (s *server) dialCommand(with *auth.Credentials, database int) dialFunc {
 		}
 		return forLibrary(conn), nil
 	}
-}
-
-// dialWire dials a connection for messages about a database, unless the endpoint is down.
-func (s *server) dialWire(ctx context.Context, with *auth.Credentials, taken *seat, greet handshake) (*seated, error) {
-	return s.connectIfUp(ctx, with, taken, func(conn net.Conn) net.Conn {
-		return resp.GuardMessages(conn, resp.Observer{})
-	}, greet)
 }
 
 // handshake is what follows when a server has accepted a connection. The error may be an error reply.
@@ -141,11 +131,11 @@ type dialSlots struct{ first, more chan struct{} }
 // acquireDial waits until the caller may dial. It returns whether no other dial is under way and no connection works.
 // The caller must call done.
 func (s *server) acquireDial(ctx context.Context) (alone bool, done func(), err error) {
-	if !s.serves() {
+	if !s.seats.serving() {
 		if err := acquireSlot(ctx, s.dialSlots.first); err != nil {
 			return false, nil, err
 		}
-		if !s.serves() {
+		if !s.seats.serving() {
 			return true, func() { <-s.dialSlots.first }, nil
 		}
 		<-s.dialSlots.first // A connection works by now.

@@ -24,8 +24,13 @@ const (
 	LeastConnections = 3
 	// reservedConnections are those that reads leave to messages.
 	reservedConnections = LeastConnections - 1
-	// idleRead is the idle time after which a connection for reads is closed, unless it is the only one.
-	idleRead = 5 * time.Second
+	// idleRead is the idle time after which a connection for reads is closed, unless it is the only one, and idleConnection
+	// the time after which that one is.
+	idleRead       = 5 * time.Second
+	idleConnection = 5 * time.Minute
+	// idleSecured is idleConnection for TLS. Servers close idle connections. Before the library reuses a connection it
+	// checks for that, but it cannot check a TLS connection.
+	idleSecured = 30 * time.Second
 	// fullFor is how long no more than one connection for reads is used after a server has said that it has too many clients.
 	fullFor = 10 * time.Second
 )
@@ -260,6 +265,18 @@ func (s *seats) stalledSince(began time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stalled.After(began)
+}
+
+// serving reports whether a connection for reads works.
+func (s *seats) serving() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for each := range s.taken {
+		if each.purpose == forReads && each.conn != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // anyReplica reports whether a connection leads to a server that said that it is a replica: behind one address there may be

@@ -132,7 +132,7 @@ func (s *server) client(database int) *redis.Client {
 	with := s.inUse.credentials
 	found := s.inUse.byDatabase[database]
 	if found == nil && with != nil {
-		found = newClient(s.endpoint, with, s.timing, s.seats.most-reservedConnections, s.dialCommand(with, database))
+		found = newClient(s.endpoint, s.timing, s.seats.most-reservedConnections, s.dialCommand(with, database))
 		s.inUse.byDatabase[database] = found
 	}
 	return found

@@ -12,11 +12,10 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
-// traffic counts the late calls and the working connections of one server. It distinguishes a slow or full server from one
-// that is down.
+// traffic counts the late calls of one server and records what it answers. It distinguishes a slow server from one that is
+// down.
 type traffic struct {
 	late   int       // late calls
-	open   int       // connections for reads that work
 	worked time.Time // when the server last answered a call
 	// shaking is how many connections the server has accepted that are in the handshake, and met is when a handshake last
 	// succeeded.
@@ -35,20 +34,14 @@ func clock(lateAfter time.Duration, count func(more int)) (done func()) {
 	}
 }
 
-// serves reports whether a connection for reads works.
-func (s *server) serves() (works bool) {
-	s.count(func(t *traffic) { works = t.open > 0 })
-	return works
-}
-
 // excused reports whether a failure does not mean that the server is down. That is so if a call timed out while the
 // server has answered another call since began, or if the server has too many clients while a connection still works.
 func (s *server) excused(cause *failure.Error, began time.Time) (excused bool) {
 	farewell, said := errors.AsType[*resp.FarewellError](cause)
-	full := said && failure.TooManyClients(farewell.Reply)
-	s.count(func(t *traffic) {
-		excused = full && t.open > 0 || failure.IsTimeout(cause) && t.worked.After(began)
-	})
+	if said && failure.TooManyClients(farewell.Reply) && s.seats.serving() {
+		return true
+	}
+	s.count(func(t *traffic) { excused = failure.IsTimeout(cause) && t.worked.After(began) })
 	return excused
 }
 

@@ -100,7 +100,7 @@ func (w *Wire) open(ctx context.Context, database int, replaces bool) (err error
 	if err != nil {
 		return err
 	}
-	w.conn, err = w.server.dialWire(ctx, w.credentials, taken, func(ctx context.Context, conn net.Conn) error {
+	w.conn, err = w.server.connectIfUp(ctx, w.credentials, taken, resp.GuardMessages, func(ctx context.Context, conn net.Conn) error {
 		return w.greet(ctx, conn, taken, database)
 	})
 	if err != nil {
@@ -132,17 +132,19 @@ func (w *Wire) Send(commands ...[]string) error {
 		w.command = resp.AppendCommand(w.command, command...)
 	}
 	if err := w.conn.SetWriteDeadline(time.Now().Add(w.server.timing.call)); err != nil {
-		return w.classified(err)
+		return w.failed(err)
 	}
-	_, err := w.conn.Write(w.command)
-	return w.classified(err)
+	if _, err := w.conn.Write(w.command); err != nil {
+		return w.failed(err)
+	}
+	return nil
 }
 
 // Receive returns the next reply or message, in a type of package resp; an error reply is a [resp.Error]. The error is a
 // [*failure.Error]. After an error, including a timeout, close the connection.
 func (w *Wire) Receive(timeout time.Duration) (any, error) {
 	if err := w.conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
-		return nil, w.classified(err)
+		return nil, w.failed(err)
 	}
 	reply, err := w.replies.Next()
 	if err != nil {
@@ -162,19 +164,11 @@ func (w *Wire) Close() {
 	})
 }
 
-// failed classifies the error of a Receive. If the server has rejected the credentials, it is marked down.
+// failed classifies an error. If the server has rejected the credentials, it is marked down.
 func (w *Wire) failed(err error) *failure.Error {
 	cause := w.server.passwords.Error(failure.Classify(err))
 	if cause.Reason == failure.ReasonAuthFailed {
 		w.server.markDown(w.credentials, cause)
 	}
 	return cause
-}
-
-// classified classifies an error and removes the passwords from it.
-func (w *Wire) classified(err error) error {
-	if err == nil {
-		return nil
-	}
-	return w.server.passwords.Error(failure.Classify(err))
 }

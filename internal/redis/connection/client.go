@@ -7,12 +7,14 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
 const (
@@ -50,6 +52,58 @@ func newClient(e auth.Endpoint, timing timing, connections int, dial dialFunc) *
 		WriteBufferSize:          bufferBytes,
 		ConnMaxLifetime:          connectionLifetime,
 	})
+}
+
+// Client sends the commands of one call.
+type Client struct {
+	*redis.Client
+
+	role auth.Role // of the server
+}
+
+// Read sends commands in one round trip and returns their replies as package resp decodes them, including error replies.
+// If the server must be a master, it asks in the same round trip whether it still is one, and fails if not: what a
+// replica says is old. It asks last, because a replica that becomes a master has its data already.
+func (c Client) Read(ctx context.Context, commands ...[]any) ([]any, error) {
+	sent := commands
+	if c.role == auth.RoleMaster {
+		sent = slices.Concat(commands, [][]any{{helloCommand}})
+	}
+	raw, err := c.ReadRaw(ctx, sent...)
+	if err != nil {
+		return nil, err
+	}
+	replies, err := resp.DecodeAll(raw)
+	if err != nil || len(sent) == len(commands) {
+		return replies, err
+	}
+	if fault := faultOf(c.role, identityOf(replies[len(commands)])); fault != nil {
+		return nil, fault
+	}
+	return replies[:len(commands)], nil
+}
+
+// ReadRaw sends commands in one round trip and returns their replies as the server sent them, for [resp.DecodeAll]. It
+// does not ask what the server is.
+func (c Client) ReadRaw(ctx context.Context, commands ...[]any) ([][]byte, error) {
+	sent := make([]*redis.RawCmd, len(commands))
+	_, err := c.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, args := range commands {
+			sent[i] = redis.NewRawCmd(ctx, args...)
+			if err := pipe.Process(ctx, sent[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	replies := make([][]byte, len(sent))
+	for i, command := range sent {
+		replies[i] = command.Val()
+	}
+	return replies, nil
 }
 
 // protect turns a panic of the client library into an error. The library asserts the types of replies, and no reply of

@@ -123,27 +123,26 @@ func (s *server) connect(
 	return conn, nil
 }
 
-// dialSlots limit the dials to a server. While no connection works, first is held until the handshake has ended, whether or
-// not anybody still waits for the connection: one dial finds out whether the server is down, and the others need not try.
-// While a connection works, more applies instead, so that connecting to a distant server does not take too long.
-type dialSlots struct{ first, more chan struct{} }
-
 // acquireDial waits until the caller may dial. It returns whether no other dial is under way and no connection works.
 // The caller must call done.
+//
+// While no connection works, the first slot is held until the handshake has ended, whether or not anybody still waits for
+// the connection: one dial finds out whether the server is down, and the others need not try. While a connection works, there
+// are more slots instead, so that connecting to a distant server does not take too long.
 func (s *server) acquireDial(ctx context.Context) (alone bool, done func(), err error) {
 	if !s.seats.serving() {
-		if err := acquireSlot(ctx, s.dialSlots.first); err != nil {
+		if err := acquireSlot(ctx, s.firstDial); err != nil {
 			return false, nil, err
 		}
 		if !s.seats.serving() {
-			return true, func() { <-s.dialSlots.first }, nil
+			return true, func() { <-s.firstDial }, nil
 		}
-		<-s.dialSlots.first // A connection works by now.
+		<-s.firstDial // A connection works by now.
 	}
-	if err := acquireSlot(ctx, s.dialSlots.more); err != nil {
+	if err := acquireSlot(ctx, s.moreDials); err != nil {
 		return false, nil, err
 	}
-	return false, func() { <-s.dialSlots.more }, nil
+	return false, func() { <-s.moreDials }, nil
 }
 
 // acquireSlot waits for a free slot. The error is [failure.ErrBusy], because it does not mean that the endpoint has

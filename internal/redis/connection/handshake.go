@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,10 +27,7 @@ const anyPassword = "none"
 func (s *server) greet(
 	ctx context.Context, conn net.Conn, with *auth.Credentials, taken *seat, database int, further ...[]string,
 ) error {
-	if database != 0 {
-		further = append([][]string{selectCommand(database)}, further...)
-	}
-	_, replies, err := s.introduce(ctx, conn, with, taken, further)
+	_, replies, err := s.introduce(ctx, conn, with, taken, database, further)
 	if err != nil {
 		return err
 	}
@@ -37,19 +35,26 @@ func (s *server) greet(
 }
 
 // introduce authenticates, and checks that the server is what the endpoint says. It returns the reply to HELLO, or nil
-// without one, and the replies to the further commands. All are sent in one round trip, so that a server far away can be
+// without one, and the replies to SELECT, unless the database is 0, and to the further commands. All are sent in one round trip, so that a server far away can be
 // reached in time. A server that rejects HELLO, unless because of the password, gets AUTH in a second one: services that
 // do not know HELLO have errors of their own.
 func (s *server) introduce(
-	ctx context.Context, conn net.Conn, with *auth.Credentials, taken *seat, further [][]string,
+	ctx context.Context, conn net.Conn, with *auth.Credentials, taken *seat, database int, further [][]string,
 ) (greeting any, replies []any, err error) {
+	if database != 0 {
+		further = slices.Concat([][]string{{"select", strconv.Itoa(database)}}, further)
+	}
 	replies, err = exchange(ctx, conn, append([][]string{hello(s.endpoint, with)}, further...))
 	if err != nil {
 		return nil, nil, err
 	}
 	refusal, refused := replies[0].(resp.Error)
 	if !refused {
-		if fault := recognize(s.endpoint.Role, taken, identityOf(replies[0])); fault != nil {
+		is := identityOf(replies[0])
+		if taken != nil {
+			taken.recognize(is)
+		}
+		if fault := faultOf(s.endpoint.Role, is); fault != nil {
 			return nil, nil, fault
 		}
 		return replies[0], replies[1:], nil
@@ -108,8 +113,6 @@ func exchange(ctx context.Context, conn net.Conn, commands [][]string) ([]any, e
 	}
 	return replies, conn.SetDeadline(time.Time{})
 }
-
-func selectCommand(database int) []string { return []string{"select", strconv.Itoa(database)} }
 
 // hello returns the command that switches to RESP3 and authenticates.
 func hello(e auth.Endpoint, with *auth.Credentials) []string {

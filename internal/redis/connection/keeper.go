@@ -104,7 +104,9 @@ func (s *server) probeDelay() time.Duration {
 // tryAgain tries a server that is down, first with the current values of its Secrets and then with the credentials that
 // were in use before: the server may not have the new password yet. It returns the credentials that the server accepts.
 func (s *server) tryAgain(ctx context.Context) (accepted *auth.Credentials, cause *failure.Error) {
-	s.beginProbe()
+	s.mu.Lock()
+	s.backoff.Begin()
+	s.mu.Unlock()
 	candidate, cause := s.lookAgain(ctx)
 	if cause != nil {
 		return nil, cause
@@ -118,13 +120,6 @@ func (s *server) tryAgain(ctx context.Context) (accepted *auth.Credentials, caus
 		return before, nil
 	}
 	return nil, cause
-}
-
-// beginProbe records that a probe begins.
-func (s *server) beginProbe() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.backoff.Begin()
 }
 
 // isRefusal reports whether other credentials may work.

@@ -31,9 +31,10 @@ type server struct {
 	// passwords has the passwords that were loaded last. They are removed from what the server says.
 	passwords redact.Passwords
 	// seats are the connections, which have a lock of their own.
-	seats     *seats
-	memory    memory
-	dialSlots dialSlots
+	seats  *seats
+	memory memory
+	// firstDial and moreDials have an element for each dial under way.
+	firstDial, moreDials chan struct{}
 	// loading is held while the credentials are loaded for the first time.
 	loading chan struct{}
 	// fell has a token when the server was marked down, until the keeper takes it. gone is closed when the pool has
@@ -88,7 +89,8 @@ func (p *Pool) newServer(e auth.Endpoint) *server {
 	_, unnamed := netip.ParseAddrPort(e.Address)
 	s := &server{
 		endpoint: e, named: unnamed != nil, timing: p.timing, dialer: p.dialer, resolver: p.resolver, seats: newSeats(p.connections),
-		dialSlots: dialSlots{first: make(chan struct{}, firstDials), more: make(chan struct{}, moreDials)},
+		firstDial: make(chan struct{}, firstDials),
+		moreDials: make(chan struct{}, moreDials),
 		loading:   make(chan struct{}, firstLoads),
 		fell:      make(chan struct{}, 1),
 		gone:      make(chan struct{}),

@@ -112,11 +112,7 @@ func (w *Wire) open(ctx context.Context, database int, replaces bool) (err error
 
 // greet makes the handshake. The user may not be allowed to select the database, which notifications do not depend on.
 func (w *Wire) greet(ctx context.Context, conn net.Conn, taken *seat, database int) error {
-	var further [][]string
-	if database != 0 {
-		further = append(further, selectCommand(database))
-	}
-	greeting, replies, err := w.server.introduce(ctx, conn, w.credentials, taken, further)
+	greeting, replies, err := w.server.introduce(ctx, conn, w.credentials, taken, database, nil)
 	if err != nil {
 		return err
 	}

@@ -123,18 +123,10 @@ func (w *watcher) recent(now time.Time) (reported []response, causes []*failure.
 			reported = append(reported, each)
 		}
 		if each.err != nil {
-			causes = append(causes, w.aboutPolled(address, each.err))
+			causes = append(causes, failure.Classify(w.about(w.server(address), each.err)))
 		}
 	}
 	differ = w.differs || w.known.Load() == nil
 	w.differs = false
 	return reported, causes, len(w.pollers), complete, differ
-}
-
-// aboutPolled returns why a server does not respond.
-func (w *watcher) aboutPolled(address string, cause *failure.Error) *failure.Error {
-	if w.isConfigured(address) || !outOfReach(cause) {
-		return cause
-	}
-	return w.announced(w.server(address), cause, cause)
 }

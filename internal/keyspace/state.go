@@ -131,7 +131,7 @@ func (w *Watcher) verdict(watched *watch, now time.Time) (verdict verify.Verdict
 		}
 		if verdict.Reason == verify.ReasonSubscribed {
 			var holds time.Time
-			verdict, holds = verify.Judge(server.Evidence(), []verify.Key{key}, server.Classes, now)
+			verdict, holds = verify.Judge(server.Evidence(), key, server.Classes, now)
 			until = verify.Earlier(until, holds)
 		}
 	}
@@ -166,7 +166,7 @@ func (w *Watcher) judgeTracking(watched *watch, now time.Time) (state verify.Tra
 			found++
 		}
 		known, audit := w.nodeOf(spot).State(spot.key.Name), &watched.trackingAudits[spot.index]
-		if !known.Tracked || !spot.importing && audit.Disproved(now, known.Armed) {
+		if !known.Tracked || !spot.importing && audit.Disproved(now, known.Armed, time.Time{}) {
 			return verify.NotTracked, time.Time{}
 		}
 		until = verify.Earlier(until, audit.Until(now))

@@ -51,6 +51,16 @@ type Options struct {
 	Log logr.Logger
 }
 
+// Recorder receives what happens, for metrics. A server is given as [auth.Endpoint.String]. Its methods are called often
+// and must not block.
+type Recorder interface {
+	node.Recorder
+	// Coalesced is called for each event that causes no wake of its own, because one is pending.
+	Coalesced()
+	// Left is called when no keys of the server are watched any longer.
+	Left(server string)
+}
+
 // Watcher wakes ids when the keys that they watch may have changed. Its methods are safe for concurrent use, and none
 // except [Watcher.Start] blocks or does I/O.
 type Watcher struct {
@@ -130,7 +140,7 @@ func (w *Watcher) restored(e auth.Endpoint) {
 	server := serverOf(e)
 	for at, each := range w.nodes {
 		if at.endpoint == server {
-			each.Restored()
+			each.WakeAll()
 		}
 	}
 }

@@ -251,8 +251,15 @@ func (n *Node) mark(k *key, how func(Interest) bool, cause coalesce.Cause) {
 	}
 }
 
-// wakeAll marks all ids, because something else about the server has changed.
-func (n *Node) wakeAll() {
+// WakeAll marks all ids, because something about the server has changed, such as that it answers again: their reads may have
+// failed during the outage, and if the session has survived it, nothing else wakes them.
+func (n *Node) WakeAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.wakeAllLocked()
+}
+
+func (n *Node) wakeAllLocked() {
 	for _, k := range n.keys {
 		for id := range k.watchers {
 			n.options.Mark(id, coalesce.Changed)
@@ -293,7 +300,7 @@ func (n *Node) Run(ctx context.Context) {
 	var inspecting sync.WaitGroup
 	defer inspecting.Wait()
 	n.received, n.invalidations = n.options.Recorder.Received(n.options.Name), n.options.Recorder.Invalidated(n.options.Name)
-	inspecting.Go(func() { newInspector(n).run(ctx, n.inspect) })
+	inspecting.Go(func() { n.inspectSetting(ctx) })
 	var backoff connection.Backoff
 	var lastEnd string
 	for n.options.Conn.WaitUp(ctx) == nil {
@@ -317,14 +324,6 @@ func (n *Node) Run(ctx context.Context) {
 		case <-time.After(backoff.Delay()):
 		}
 	}
-}
-
-// Restored marks all ids, because the server answers again. Their reads may have failed during the outage, and if the
-// session has survived it, nothing else wakes them.
-func (n *Node) Restored() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.wakeAll()
 }
 
 // converse uses one connection until it ends, and its successor if the credentials change. It reports whether the server

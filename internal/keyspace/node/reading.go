@@ -226,7 +226,7 @@ func (n *Node) invalidate(names any) error {
 	}
 	if asked > 0 && !n.proven {
 		n.proven = true
-		n.wakeAll()
+		n.wakeAllLocked()
 	}
 	return n.stray(nil, strays)
 }
@@ -255,7 +255,7 @@ func (n *Node) endTracking() (tracked bool) {
 	n.options.Recorder.Tracked(n.options.Name, n.options.Database, false)
 	if n.proven {
 		n.proven = false
-		n.wakeAll()
+		n.wakeAllLocked()
 	}
 	n.trackPause = min(max(2*n.trackPause, firstPause), n.options.Timing.LongestPause)
 	if time.Since(n.trackedAt) >= n.options.Timing.ShortSession {

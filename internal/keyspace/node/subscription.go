@@ -178,7 +178,7 @@ func (n *Node) event(channel, event string) error {
 		n.mark(k, notified, means.cause)
 	}
 	if means.class != 0 && n.evidence.Heard(means.class) { // It may be the proof that others wait for.
-		n.wakeAll()
+		n.wakeAllLocked()
 	}
 	return nil
 }

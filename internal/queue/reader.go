@@ -97,9 +97,9 @@ func settle(ctx context.Context, of entries, is reading, limit int64) (Count, er
 	if is.backlog.most == 0 && !is.delivered.inDoubt() {
 		return is.Count, nil
 	}
-	spent := min(countTimeout, server.left())
-	err := count(ctx, server, &of, &is, limit, began.Add(spent))
-	server.spend(time.Since(began))
+	most := min(countTimeout, max(0, server.counting.Left()))
+	err := count(ctx, server, &of, &is, limit, began.Add(most))
+	server.counting.Spend(time.Since(began))
 	if err != nil {
 		return Count{}, fmt.Errorf("counting entries: %w", &KeyError{Key: of.key, Err: err})
 	}

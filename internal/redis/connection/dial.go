@@ -117,7 +117,7 @@ func (s *server) connect(
 	conn := guard(secured)
 	if err := greet(ctx, conn); err != nil {
 		_ = conn.Close()
-		return nil, err
+		return nil, failure.BeforeFirstReply(err)
 	}
 	s.count(func(t *traffic) { t.met = time.Now() })
 	return conn, nil

@@ -98,8 +98,11 @@ func exchange(ctx context.Context, conn net.Conn, commands [][]string) ([]any, e
 	for _, command := range commands {
 		sent = resp.AppendCommand(sent, command...)
 	}
-	if _, err := conn.Write(sent); err != nil {
+	if _, err := conn.Write(sent); failure.IsTimeout(err) {
 		return nil, err
+	} else if err != nil { // The server may have closed the connection after an alert, which can still be read.
+		_, reason := conn.Read(make([]byte, 1))
+		return nil, cmp.Or(reason, err)
 	}
 	from, replies := resp.NewReader(conn), make([]any, len(commands))
 	for i := range replies {

@@ -4,7 +4,6 @@
 package keyspace
 
 import (
-	"iter"
 	"slices"
 	"time"
 	"unique"
@@ -58,32 +57,26 @@ type spot struct {
 	importing, before bool
 }
 
-// spots returns where the keys are watched. A key may be watched on several servers.
-func (w *watch) spots() iter.Seq[spot] {
-	return func(yield func(spot) bool) {
-		for i, key := range w.keys {
-			if !w.spotsOf(i, key, yield) {
-				return
-			}
+// spots returns where the keys are watched, of each key first the owner. A key may be watched on several servers.
+func (w *watch) spots() (all []spot) {
+	for i, key := range w.keys {
+		at := &w.places[i]
+		if at.owner != (server{}) {
+			all = append(all, spot{index: i, key: key, server: at.owner})
+		}
+		if at.importing != (server{}) {
+			all = append(all, spot{index: i, key: key, server: at.importing, importing: true})
+		}
+		for _, former := range at.before {
+			all = append(all, spot{index: i, key: key, server: former, before: true})
 		}
 	}
+	return all
 }
 
-// spotsOf yields the spots of one key, first the one on its owner.
-func (w *watch) spotsOf(i int, key Key, yield func(spot) bool) (goOn bool) {
-	at := &w.places[i]
-	if at.owner != (server{}) && !yield(spot{index: i, key: key, server: at.owner}) {
-		return false
-	}
-	if at.importing != (server{}) && !yield(spot{index: i, key: key, server: at.importing, importing: true}) {
-		return false
-	}
-	for _, server := range at.before {
-		if !yield(spot{index: i, key: key, server: server, before: true}) {
-			return false
-		}
-	}
-	return true
+// located reports whether it is known of all keys where they are.
+func (w *watch) located() bool {
+	return !slices.ContainsFunc(w.places, func(at place) bool { return at.owner == (server{}) })
 }
 
 // locate finds out where the keys of a watch are. It reports whether a key has moved, and whether all are known again

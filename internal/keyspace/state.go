@@ -56,7 +56,7 @@ func (w *Watcher) State(id ID) State {
 	if watched.trackingOnly {
 		return state
 	}
-	for spot := range watched.spots() {
+	for _, spot := range watched.spots() {
 		subscribed := w.nodeOf(spot).State(spot.key.Name).Subscription
 		state.LastEvent = verify.Later(state.LastEvent, subscribed.HeardAt)
 		if spot.key.Final {
@@ -111,13 +111,15 @@ func (w *Watcher) Observed(id ID, key string, depth int64, began time.Time) (mis
 // verdict returns the verdict on the notifications of the keys of an id, and when it may change although nothing else
 // happens. While there is no new one, that is the last reported verdict.
 func (w *Watcher) verdict(watched *watch, now time.Time) (verdict verify.Verdict, until time.Time) {
-	if watched.trackingOnly {
+	switch {
+	case watched.trackingOnly:
 		return verify.Verdict{}, until
+	case !watched.located():
+		return watched.unlocated(now)
 	}
 	verdict = verify.Verdict{Reason: verify.ReasonSubscribed}
-	located := 0
-	for spot := range watched.spots() {
-		if spot.before {
+	for _, spot := range watched.spots() {
+		if spot.before || verdict.Reason != verify.ReasonSubscribed {
 			continue
 		}
 		server := w.nodeOf(spot)
@@ -126,17 +128,10 @@ func (w *Watcher) verdict(watched *watch, now time.Time) (verdict verify.Verdict
 		}
 		if spot.importing { // The audit is about the owner.
 			key.Audit = &verify.Audit{}
-		} else {
-			located++
 		}
-		if verdict.Reason == verify.ReasonSubscribed {
-			var holds time.Time
-			verdict, holds = verify.Judge(server.Evidence(), key, server.Classes, now)
-			until = verify.Earlier(until, holds)
-		}
-	}
-	if located < len(watched.keys) {
-		return watched.unlocated(now)
+		var holds time.Time
+		verdict, holds = verify.Judge(server.Evidence(), key, server.Classes, now)
+		until = verify.Earlier(until, holds)
 	}
 	if verdict.Reason == verify.Undecided {
 		verdict = watched.reported
@@ -154,16 +149,13 @@ func (w *watch) unlocated(now time.Time) (verdict verify.Verdict, until time.Tim
 
 // judgeTracking returns the state of the tracking of the keys, and when it may change although nothing else happens.
 func (w *Watcher) judgeTracking(watched *watch, now time.Time) (state verify.Tracking, until time.Time) {
-	if !watched.tracked || len(watched.keys) == 0 {
+	if !watched.tracked || len(watched.keys) == 0 || !watched.located() {
 		return verify.NotTracked, until
 	}
-	state, found := verify.Tracked, 0
-	for spot := range watched.spots() {
+	state = verify.Tracked
+	for _, spot := range watched.spots() {
 		if spot.before {
 			continue
-		}
-		if !spot.importing {
-			found++
 		}
 		known, audit := w.nodeOf(spot).State(spot.key.Name), &watched.trackingAudits[spot.index]
 		if !known.Tracked || !spot.importing && audit.Disproved(now, known.Armed, time.Time{}) {
@@ -174,15 +166,12 @@ func (w *Watcher) judgeTracking(watched *watch, now time.Time) (state verify.Tra
 			state = verify.TrackedUnproven
 		}
 	}
-	if found < len(watched.keys) { // It is not known where they are.
-		return verify.NotTracked, time.Time{}
-	}
 	return state, until
 }
 
 // unchanged returns since when the server has reported no change of the keys; zero if one of them is not armed.
 func (w *Watcher) unchanged(watched *watch) (since time.Time) {
-	for spot := range watched.spots() {
+	for _, spot := range watched.spots() {
 		key := w.nodeOf(spot).State(spot.key.Name).Armed
 		if !key.Present {
 			return time.Time{}

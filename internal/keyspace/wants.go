@@ -36,7 +36,7 @@ func (w *Watcher) nodeOf(s spot) *watchedNode { return w.nodes[s.location().data
 // wants returns how the keys of a watch are to be watched.
 func (w *watch) wants() map[location]node.Interest {
 	all := map[location]node.Interest{}
-	for spot := range w.spots() {
+	for _, spot := range w.spots() {
 		all[spot.location()] = node.Interest{
 			Class: spot.key.Class, Notify: !w.trackingOnly, Track: w.tracked, Asking: spot.importing,
 		}

@@ -216,7 +216,7 @@ func (w *Watcher) SetIdle(id ID, idle bool) {
 	if !ok || !watched.tracked {
 		return
 	}
-	for spot := range watched.spots() {
+	for _, spot := range watched.spots() {
 		w.nodeOf(spot).Block(spot.key.Name, id, idle)
 	}
 }

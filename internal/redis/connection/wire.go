@@ -51,7 +51,7 @@ func (c *Conn) openWire(ctx context.Context, replaces bool) (*Wire, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := server.openWire(ctx, c.database, replaces, c.pool.timing.openTimeout)
+	w, err := server.openWire(ctx, c.database, replaces)
 	if err != nil {
 		c.pool.release(server)
 		return nil, err
@@ -73,9 +73,9 @@ func (c *Conn) openWire(ctx context.Context, replaces bool) (*Wire, error) {
 }
 
 // openWire connects with the credentials in use, and loads them if necessary. If it fails, the server is marked down.
-func (s *server) openWire(ctx context.Context, database int, replaces bool, timeout time.Duration) (*Wire, error) {
+func (s *server) openWire(ctx context.Context, database int, replaces bool) (*Wire, error) {
 	began := time.Now()
-	openCtx, cancel := context.WithTimeout(ctx, timeout)
+	openCtx, cancel := context.WithTimeout(ctx, s.timing.openTimeout)
 	defer cancel()
 	w := &Wire{server: s}
 	err := w.open(openCtx, database, replaces)

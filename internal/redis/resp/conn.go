@@ -44,29 +44,28 @@ func (e *FarewellError) Showing(text string) *FarewellError {
 	return &FarewellError{Reply: e.Reply, shown: text, err: e.err}
 }
 
-// Guard wraps a new connection. The result is a [syscall.Conn] if conn is one: the client library uses that to check
-// whether the server has closed the connection.
-func Guard(conn net.Conn) net.Conn { return guard(conn, &guarded{Conn: conn}) }
+// Guard wraps a new connection. The result is a [syscall.Conn]: the client library uses that to check whether the server has
+// closed the connection.
+func Guard(conn net.Conn) net.Conn { return &guarded{Conn: conn} }
 
 // GuardMessages is [Guard] for a connection that subscribes. Its replies and messages have at most 16 KiB each.
 func GuardMessages(conn net.Conn) net.Conn {
-	return guard(conn, &guarded{Conn: conn, replies: decoder{most: maxMessageBytes}})
-}
-
-func guard(conn net.Conn, guarded *guarded) net.Conn {
-	if socket, ok := conn.(syscall.Conn); ok {
-		return &guardedSocket{guarded: guarded, socket: socket}
-	}
-	return guarded
-}
-
-type guardedSocket struct {
-	*guarded
-	socket syscall.Conn
+	return &guarded{Conn: conn, replies: decoder{most: maxMessageBytes}}
 }
 
 // SyscallConn implements [syscall.Conn].
-func (s *guardedSocket) SyscallConn() (syscall.RawConn, error) { return s.socket.SyscallConn() }
+func (c *guarded) SyscallConn() (syscall.RawConn, error) {
+	if socket, ok := c.Conn.(syscall.Conn); ok {
+		return socket.SyscallConn()
+	}
+	return unchecked{}, nil
+}
+
+// unchecked is a socket at which the client library cannot look, because of TLS.
+type unchecked struct{ syscall.RawConn }
+
+// Read looks at nothing.
+func (unchecked) Read(func(uintptr) bool) error { return nil }
 
 // Read reads from the connection and checks what it has read.
 func (c *guarded) Read(b []byte) (int, error) {

@@ -72,7 +72,7 @@ func (c *Conn) begin() (server *server, client *redis.Client, end func(), err er
 		c.pool.release(server)
 		return nil, nil, nil, err
 	}
-	ended := server.seats.begin(c.database)
+	ended := server.permits.begin(c.database)
 	return server, client, func() { ended(); c.pool.release(server) }, nil
 }
 

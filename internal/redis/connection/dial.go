@@ -35,7 +35,7 @@ const dialTimeout = callTimeout * 9 / 10
 func (s *server) dialCommand(with *auth.Credentials, database int) dialFunc {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		began := time.Now()
-		taken, err := s.seats.take(ctx, forReads, database, false)
+		taken, err := s.permits.acquire(ctx, forReads, database, false)
 		if err != nil {
 			return nil, err
 		}
@@ -56,13 +56,13 @@ func (s *server) dialCommand(with *auth.Credentials, database int) dialFunc {
 type handshake func(ctx context.Context, conn net.Conn) error
 
 // connectIfUp connects, unless the server is down. If no other connection works or is being made, and this fails below
-// the Redis protocol, it marks the server down. If it fails, it gives the seat back.
+// the Redis protocol, it marks the server down. If it fails, it releases the permit.
 func (s *server) connectIfUp(
-	ctx context.Context, with *auth.Credentials, taken *seat, guard func(net.Conn) net.Conn, greet handshake,
-) (opened *seated, err error) {
+	ctx context.Context, with *auth.Credentials, taken *permit, guard func(net.Conn) net.Conn, greet handshake,
+) (opened *permitted, err error) {
 	defer func() {
 		if err != nil {
-			taken.leave()
+			taken.release()
 		}
 	}()
 	alone, done, err := s.acquireDial(ctx)
@@ -78,7 +78,7 @@ func (s *server) connectIfUp(
 		return taken.hold(conn), nil
 	}
 	if farewell, ok := errors.AsType[*resp.FarewellError](err); ok && failure.TooManyClients(farewell.Reply) {
-		s.seats.giveBack()
+		s.permits.giveBack()
 	}
 	if alone && belowRedis(err) {
 		s.markDown(with, failure.Classify(err))
@@ -130,11 +130,11 @@ func (s *server) connect(
 // the connection: one dial finds out whether the server is down, and the others need not try. While a connection works, there
 // are more slots instead, so that connecting to a distant server does not take too long.
 func (s *server) acquireDial(ctx context.Context) (alone bool, done func(), err error) {
-	if !s.seats.serving() {
+	if !s.permits.serving() {
 		if err := acquireSlot(ctx, s.firstDial); err != nil {
 			return false, nil, err
 		}
-		if !s.seats.serving() {
+		if !s.permits.serving() {
 			return true, func() { <-s.firstDial }, nil
 		}
 		<-s.firstDial // A connection works by now.

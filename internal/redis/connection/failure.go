@@ -80,7 +80,7 @@ func clock(lateAfter time.Duration, count func(more int)) (done func()) {
 // server has answered another call since began, or if the server has too many clients while a connection still works.
 func (s *server) excused(cause *failure.Error, began time.Time) (excused bool) {
 	farewell, said := errors.AsType[*resp.FarewellError](cause)
-	if said && failure.TooManyClients(farewell.Reply) && s.seats.serving() {
+	if said && failure.TooManyClients(farewell.Reply) && s.permits.serving() {
 		return true
 	}
 	s.count(func(t *traffic) { excused = failure.IsTimeout(cause) && t.worked.After(began) })
@@ -91,7 +91,7 @@ func (s *server) excused(cause *failure.Error, began time.Time) (excused bool) {
 // be far away: a handshake is under way, or has succeeded since the call began. If the server does not answer, the handshake
 // fails. The time of a call ends with its context, and that of an open connection with an error of the connection.
 func (s *server) waited(err error, began time.Time) (waited bool) {
-	if !errors.Is(err, context.DeadlineExceeded) || s.seats.stalledSince(began) {
+	if !errors.Is(err, context.DeadlineExceeded) || s.permits.stalledSince(began) {
 		return false
 	}
 	s.count(func(t *traffic) { waited = t.shaking > 0 || t.met.After(began) })

@@ -8,7 +8,7 @@ import "net"
 // greeted is a connection after its handshake, for the client library. The library begins with a HELLO of its own, in one
 // write, and greeted answers that itself: the server has answered one already, and may be far away.
 type greeted struct {
-	*seated
+	*permitted
 	begun  bool
 	answer string // what is still to be read of the answer
 }
@@ -17,7 +17,7 @@ type greeted struct {
 const libraryGreeting = "%0\r\n"
 
 // forLibrary wraps a connection after its handshake. The library looks at its socket before it uses it again.
-func forLibrary(conn *seated) net.Conn { return &greeted{seated: conn, answer: libraryGreeting} }
+func forLibrary(conn *permitted) net.Conn { return &greeted{permitted: conn, answer: libraryGreeting} }
 
 // Write writes to the connection, except for the first time.
 func (g *greeted) Write(b []byte) (int, error) {
@@ -25,7 +25,7 @@ func (g *greeted) Write(b []byte) (int, error) {
 		g.begun = true
 		return len(b), nil
 	}
-	return g.seated.Write(b)
+	return g.permitted.Write(b)
 }
 
 // Read reads from the connection, after the answer to the first write.
@@ -35,5 +35,5 @@ func (g *greeted) Read(b []byte) (int, error) {
 		g.answer = g.answer[n:]
 		return n, nil
 	}
-	return g.seated.Read(b)
+	return g.permitted.Read(b)
 }

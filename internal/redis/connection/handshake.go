@@ -23,9 +23,9 @@ const anyPassword = "none"
 // greet makes the handshake on a new connection: it authenticates, selects the database, and checks that the server is
 // what the endpoint says. The further commands are sent with these. The error may be an error reply.
 //
-// The seat, unless it is nil, gets what the server says that it is.
+// The permit, unless it is nil, gets what the server says that it is.
 func (s *server) greet(
-	ctx context.Context, conn net.Conn, with *auth.Credentials, taken *seat, database int, further ...[]string,
+	ctx context.Context, conn net.Conn, with *auth.Credentials, taken *permit, database int, further ...[]string,
 ) error {
 	_, replies, err := s.introduce(ctx, conn, with, taken, database, further)
 	if err != nil {
@@ -35,11 +35,11 @@ func (s *server) greet(
 }
 
 // introduce authenticates, and checks that the server is what the endpoint says. It returns the reply to HELLO, or nil
-// without one, and the replies to SELECT, unless the database is 0, and to the further commands. All are sent in one round trip, so that a server far away can be
-// reached in time. A server that rejects HELLO, unless because of the password, gets AUTH in a second one: services that
-// do not know HELLO have errors of their own.
+// without one, and the replies to SELECT, unless the database is 0, and to the further commands. All are sent in one round
+// trip, so that a server far away can be reached in time. A server that rejects HELLO, unless because of the password, gets
+// AUTH in a second one: services that do not know HELLO have errors of their own.
 func (s *server) introduce(
-	ctx context.Context, conn net.Conn, with *auth.Credentials, taken *seat, database int, further [][]string,
+	ctx context.Context, conn net.Conn, with *auth.Credentials, taken *permit, database int, further [][]string,
 ) (greeting any, replies []any, err error) {
 	if database != 0 {
 		further = slices.Concat([][]string{{"select", strconv.Itoa(database)}}, further)

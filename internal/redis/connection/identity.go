@@ -69,5 +69,5 @@ func (p *Pool) Replica(e auth.Endpoint) bool {
 	p.mu.Lock()
 	server := p.servers[e]
 	p.mu.Unlock()
-	return server != nil && server.seats.anyReplica()
+	return server != nil && server.permits.anyReplica()
 }

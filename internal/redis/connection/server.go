@@ -30,9 +30,9 @@ type server struct {
 	resolver *auth.Resolver
 	// passwords has the passwords that were loaded last. They are removed from what the server says.
 	passwords redact.Passwords
-	// seats are the connections, which have a lock of their own.
-	seats  *seats
-	memory memory
+	// permits are those of the connections, which have a lock of their own.
+	permits *permits
+	memory  memory
 	// firstDial and moreDials have an element for each dial under way.
 	firstDial, moreDials chan struct{}
 	// loading is held while the credentials are loaded for the first time.
@@ -88,7 +88,7 @@ func (c *clients) close() {
 func (p *Pool) newServer(e auth.Endpoint) *server {
 	_, unnamed := netip.ParseAddrPort(e.Address)
 	s := &server{
-		endpoint: e, named: unnamed != nil, timing: p.timing, dialer: p.dialer, resolver: p.resolver, seats: newSeats(p.connections),
+		endpoint: e, named: unnamed != nil, timing: p.timing, dialer: p.dialer, resolver: p.resolver, permits: newPermits(p.connections),
 		firstDial: make(chan struct{}, firstDials),
 		moreDials: make(chan struct{}, moreDials),
 		loading:   make(chan struct{}, firstLoads),
@@ -99,7 +99,7 @@ func (p *Pool) newServer(e auth.Endpoint) *server {
 		wires:     map[*Wire]struct{}{},
 	}
 	if e.TLS.Enabled {
-		s.seats.lastIdle = idleSecured
+		s.permits.lastIdle = idleSecured
 	}
 	if e == (auth.Endpoint{Address: e.Address}) {
 		s.inUse = newClients(&auth.Credentials{}) // There is no Secret to read.
@@ -134,7 +134,7 @@ func (s *server) client(database int) *redis.Client {
 	with := s.inUse.credentials
 	found := s.inUse.byDatabase[database]
 	if found == nil && with != nil {
-		found = newClient(s.endpoint, s.timing, s.seats.most-reservedConnections, s.dialCommand(with, database))
+		found = newClient(s.endpoint, s.timing, s.permits.most-reservedConnections, s.dialCommand(with, database))
 		s.inUse.byDatabase[database] = found
 	}
 	return found

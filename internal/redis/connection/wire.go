@@ -27,7 +27,7 @@ type Wire struct {
 	credentials *auth.Credentials
 	// remote is the address of the server.
 	remote  netip.AddrPort
-	conn    *seated
+	conn    *permitted
 	replies *resp.Reader
 	command []byte // the buffer of Send
 	// release is called when the connection is closed. replace, which the lock of the server guards, is called when the server
@@ -96,7 +96,7 @@ func (w *Wire) open(ctx context.Context, database int, replaces bool) (err error
 	if w.credentials, err = w.server.firstCredentials(ctx); err != nil {
 		return err
 	}
-	taken, err := w.server.seats.take(ctx, forMessages, database, replaces)
+	taken, err := w.server.permits.acquire(ctx, forMessages, database, replaces)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (w *Wire) open(ctx context.Context, database int, replaces bool) (err error
 }
 
 // greet makes the handshake. The user may not be allowed to select the database, which notifications do not depend on.
-func (w *Wire) greet(ctx context.Context, conn net.Conn, taken *seat, database int) error {
+func (w *Wire) greet(ctx context.Context, conn net.Conn, taken *permit, database int) error {
 	greeting, replies, err := w.server.introduce(ctx, conn, w.credentials, taken, database, nil)
 	if err != nil {
 		return err

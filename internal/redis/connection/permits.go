@@ -40,49 +40,49 @@ const (
 	forMessages
 )
 
-// seats are the connections to one server that are open or are being made, for all its databases. The server has many other
-// clients, and often a limit for all of them, so there are few, and those that are not needed are given back. It is safe for
-// concurrent use.
-type seats struct {
+// permits limit the connections to one server that are open or are being made, for all its databases. The server has many
+// other clients, and often a limit for all of them, so there are few, and those that are not needed are closed. It is safe
+// for concurrent use.
+type permits struct {
 	most int
 	// lastIdle is the idle time after which the only connection for reads is closed.
 	lastIdle time.Duration
 
 	mu    sync.Mutex
-	taken map[*seat]struct{}
-	// calls has the number of calls to each database, and waiting how many connections for it wait for a seat.
+	taken map[*permit]struct{}
+	// calls has the number of calls to each database, and waiting how many connections for it wait for a permit.
 	calls, waiting map[int]int
 	fullUntil      time.Time
 	// stalled is when an open connection for reads last timed out.
 	stalled time.Time
-	// freed is closed, and replaced, when a seat may be free.
+	// freed is closed, and replaced, when a permit may be free.
 	freed chan struct{}
 }
 
-func newSeats(most int) *seats {
-	return &seats{
-		most: most, lastIdle: idleConnection, taken: map[*seat]struct{}{}, calls: map[int]int{}, waiting: map[int]int{}, freed: make(chan struct{}),
+func newPermits(most int) *permits {
+	return &permits{
+		most: most, lastIdle: idleConnection, taken: map[*permit]struct{}{}, calls: map[int]int{}, waiting: map[int]int{}, freed: make(chan struct{}),
 	}
 }
 
-// take waits for a seat until ctx is done. A connection that replaces another one gets its seat at once, and so does the
+// acquire waits for a permit until ctx is done. A connection that replaces another one gets its permit at once, and so does the
 // first one for messages. If there are messages about so many databases that nothing would be left for reads, there are
 // none about a further one. Reads get no further one while others of the same database are there.
-func (s *seats) take(ctx context.Context, is purpose, database int, replaces bool) (*seat, error) {
+func (p *permits) acquire(ctx context.Context, is purpose, database int, replaces bool) (*permit, error) {
 	for {
-		next, freed, err := s.tryTake(is, database, replaces)
+		next, freed, err := p.tryAcquire(is, database, replaces)
 		if next != nil || err != nil {
 			return next, err
 		}
-		s.makeRoom()
+		p.makeRoom()
 		select {
 		case <-freed:
 		case <-ctx.Done():
 			err = fmt.Errorf("%w: all connections to the server are in use: %w", failure.ErrBusy, context.Cause(ctx))
 		}
-		s.mu.Lock()
-		decrement(s.waiting, waitsFor(is, database))
-		s.mu.Unlock()
+		p.mu.Lock()
+		decrement(p.waiting, waitsFor(is, database))
+		p.mu.Unlock()
 		if err != nil {
 			return nil, err
 		}
@@ -97,60 +97,60 @@ func waitsFor(is purpose, database int) int {
 	return -1
 }
 
-// tryTake takes a seat, or returns a channel that is closed when one may be free. Then the caller counts as waiting.
-func (s *seats) tryTake(is purpose, database int, replaces bool) (next *seat, freed <-chan struct{}, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// tryAcquire acquires a permit, or returns a channel that is closed when one may be free. Then the caller counts as waiting.
+func (p *permits) tryAcquire(is purpose, database int, replaces bool) (next *permit, freed <-chan struct{}, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	free := replaces
 	switch {
 	case free:
 	case is == forMessages:
-		free, err = s.freeForMessages()
+		free, err = p.freeForMessages()
 	default:
-		free, err = s.freeForReads(database)
+		free, err = p.freeForReads(database)
 	}
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case !free:
-		s.waiting[waitsFor(is, database)]++
-		return nil, s.freed, nil
+		p.waiting[waitsFor(is, database)]++
+		return nil, p.freed, nil
 	}
-	next = &seat{of: s, purpose: is, database: database, usedAt: time.Now()}
-	s.taken[next] = struct{}{}
+	next = &permit{of: p, purpose: is, database: database, usedAt: time.Now()}
+	p.taken[next] = struct{}{}
 	return next, nil, nil
 }
 
-// freeForMessages reports whether there is a seat for messages about a database now. The error says that there will be
+// freeForMessages reports whether there is a permit for messages about a database now. The error says that there will be
 // none. Call it with the lock held.
-func (s *seats) freeForMessages() (bool, error) {
-	kept := s.count(forMessages)
-	if kept >= s.most-1 {
+func (p *permits) freeForMessages() (bool, error) {
+	kept := p.count(forMessages)
+	if kept >= p.most-1 {
 		return false, fmt.Errorf("%w: the connections to the server are needed for messages about other databases", failure.ErrBusy)
 	}
-	return kept == 0 || s.count(forReads)+kept < s.most, nil
+	return kept == 0 || p.count(forReads)+kept < p.most, nil
 }
 
-// freeForReads reports whether there is a seat for reads from a database now. The error says not to wait for one. Call it
+// freeForReads reports whether there is a permit for reads from a database now. The error says not to wait for one. Call it
 // with the lock held.
-func (s *seats) freeForReads(database int) (bool, error) {
-	reads := s.count(forReads)
+func (p *permits) freeForReads(database int) (bool, error) {
+	reads := p.count(forReads)
 	switch {
 	case reads == 0:
 		return true, nil
-	case s.full():
+	case p.full():
 		return false, fmt.Errorf("%w: the server has too many clients", failure.ErrBusy)
-	case reads < s.most-max(s.count(forMessages), reservedConnections):
+	case reads < p.most-max(p.count(forMessages), reservedConnections):
 		return true, nil
-	case s.serves(database):
+	case p.serves(database):
 		return false, fmt.Errorf("%w: all connections to the server are in use", failure.ErrBusy)
 	}
 	return false, nil
 }
 
 // count returns the number of connections for a purpose. Call it with the lock held.
-func (s *seats) count(of purpose) (found int) {
-	for each := range s.taken {
+func (p *permits) count(of purpose) (found int) {
+	for each := range p.taken {
 		if each.purpose == of && !each.retired {
 			found++
 		}
@@ -160,22 +160,22 @@ func (s *seats) count(of purpose) (found int) {
 
 // retire has the connections for reads not count any longer: they are closed as soon as the calls on them have ended, and
 // others take their place now.
-func (s *seats) retire() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for each := range s.taken {
+func (p *permits) retire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for each := range p.taken {
 		each.retired = each.retired || each.purpose == forReads
 	}
 }
 
 // serves reports whether there is a connection for reads from a database. Call it with the lock held.
-func (s *seats) serves(database int) bool {
-	return s.some(func(each *seat) bool { return each.purpose == forReads && !each.retired && each.database == database })
+func (p *permits) serves(database int) bool {
+	return p.some(func(each *permit) bool { return each.purpose == forReads && !each.retired && each.database == database })
 }
 
 // some reports whether there is such a connection. Call it with the lock held.
-func (s *seats) some(is func(*seat) bool) bool {
-	for each := range s.taken {
+func (p *permits) some(is func(*permit) bool) bool {
+	for each := range p.taken {
 		if is(each) {
 			return true
 		}
@@ -183,89 +183,89 @@ func (s *seats) some(is func(*seat) bool) bool {
 	return false
 }
 
-func (s *seats) full() bool { return time.Now().Before(s.fullUntil) }
+func (p *permits) full() bool { return time.Now().Before(p.fullUntil) }
 
 // begin counts a call to a database until end is called.
-func (s *seats) begin(database int) (end func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls[database]++
+func (p *permits) begin(database int) (end func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls[database]++
 	return func() {
-		s.mu.Lock()
-		decrement(s.calls, database)
-		wanted := len(s.waiting) > 0
-		s.mu.Unlock()
+		p.mu.Lock()
+		decrement(p.calls, database)
+		wanted := len(p.waiting) > 0
+		p.mu.Unlock()
 		if wanted {
-			s.makeRoom()
+			p.makeRoom()
 		}
 	}
 }
 
 // makeRoom closes a connection for reads that is not in use, if a connection to another database waits.
-func (s *seats) makeRoom() {
-	s.mu.Lock()
+func (p *permits) makeRoom() {
+	p.mu.Lock()
 	var closing net.Conn
-	for each := range s.taken {
-		if each.purpose == forReads && each.conn != nil && s.calls[each.database] == 0 && s.wanted(each.database) {
+	for each := range p.taken {
+		if each.purpose == forReads && each.conn != nil && p.calls[each.database] == 0 && p.wanted(each.database) {
 			closing = each.conn
 			break
 		}
 	}
-	s.mu.Unlock()
+	p.mu.Unlock()
 	if closing != nil {
 		_ = closing.Close()
 	}
 }
 
-// wanted reports whether a connection to another database than this waits for a seat. Call it with the lock held.
-func (s *seats) wanted(database int) bool {
-	return len(s.waiting) > 1 || len(s.waiting) == 1 && s.waiting[database] == 0
+// wanted reports whether a connection to another database than this waits for a permit. Call it with the lock held.
+func (p *permits) wanted(database int) bool {
+	return len(p.waiting) > 1 || len(p.waiting) == 1 && p.waiting[database] == 0
 }
 
 // giveBack closes the connections for reads except for one, because the server has too many clients. Those in use are closed
 // when they are used next.
-func (s *seats) giveBack() {
-	s.mu.Lock()
-	s.fullUntil = time.Now().Add(fullFor)
+func (p *permits) giveBack() {
+	p.mu.Lock()
+	p.fullUntil = time.Now().Add(fullFor)
 	var closing []net.Conn
-	reads := s.count(forReads)
-	for each := range s.taken {
-		if reads > 1 && each.purpose == forReads && each.conn != nil && s.calls[each.database] == 0 {
+	reads := p.count(forReads)
+	for each := range p.taken {
+		if reads > 1 && each.purpose == forReads && each.conn != nil && p.calls[each.database] == 0 {
 			closing = append(closing, each.conn)
 			reads--
 		}
 	}
-	s.mu.Unlock()
+	p.mu.Unlock()
 	for _, conn := range closing {
 		_ = conn.Close()
 	}
 }
 
 // inUse returns the number of connections.
-func (s *seats) inUse() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.taken)
+func (p *permits) inUse() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.taken)
 }
 
 // stalledSince reports whether an open connection for reads has timed out since began.
-func (s *seats) stalledSince(began time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.stalled.After(began)
+func (p *permits) stalledSince(began time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stalled.After(began)
 }
 
 // serving reports whether a connection for reads works.
-func (s *seats) serving() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.some(func(each *seat) bool { return each.purpose == forReads && each.conn != nil })
+func (p *permits) serving() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.some(func(each *permit) bool { return each.purpose == forReads && each.conn != nil })
 }
 
 // anyReplica reports whether a connection leads to a server that said that it is a replica: behind one address there may be
 // several servers.
-func (s *seats) anyReplica() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.some(func(each *seat) bool { return each.replica })
+func (p *permits) anyReplica() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.some(func(each *permit) bool { return each.replica })
 }

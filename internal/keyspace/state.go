@@ -56,10 +56,10 @@ func (w *Watcher) State(id ID) State {
 	if watched.trackingOnly {
 		return state
 	}
-	for _, spot := range watched.spots() {
-		subscribed := w.nodeOf(spot).State(spot.key.Name).Subscription
+	for _, target := range watched.targets() {
+		subscribed := w.nodeOf(target).State(target.key.Name).Subscription
 		state.LastEvent = verify.Later(state.LastEvent, subscribed.HeardAt)
-		if spot.key.Final {
+		if target.key.Final {
 			state.LastEnd = verify.Later(state.LastEnd, subscribed.ShrunkAt)
 		}
 		state.Since = verify.Later(state.Since, subscribed.Since)
@@ -92,7 +92,7 @@ func (w *Watcher) Observed(id ID, key string, depth int64, began time.Time) (mis
 	if at < 0 {
 		return false
 	}
-	its, is, now := watched.keys[at], watched.places[at], time.Now()
+	its, is, now := watched.keys[at], watched.placements[at], time.Now()
 	if is.owner == (server{}) || is.importing != (server{}) { // Two servers may have announced it.
 		return false
 	}
@@ -118,15 +118,15 @@ func (w *Watcher) verdict(watched *watch, now time.Time) (verdict verify.Verdict
 		return watched.unlocated(now)
 	}
 	verdict = verify.Verdict{Reason: verify.ReasonSubscribed}
-	for _, spot := range watched.spots() {
-		if spot.before || verdict.Reason != verify.ReasonSubscribed {
+	for _, target := range watched.targets() {
+		if target.before || verdict.Reason != verify.ReasonSubscribed {
 			continue
 		}
-		server := w.nodeOf(spot)
+		server := w.nodeOf(target)
 		key := verify.Key{
-			Class: spot.key.Class, Subscription: server.State(spot.key.Name).Subscription, Audit: &watched.audits[spot.index],
+			Class: target.key.Class, Subscription: server.State(target.key.Name).Subscription, Audit: &watched.audits[target.index],
 		}
-		if spot.importing { // The audit is about the owner.
+		if target.importing { // The audit is about the owner.
 			key.Audit = &verify.Audit{}
 		}
 		var holds time.Time
@@ -153,12 +153,12 @@ func (w *Watcher) judgeTracking(watched *watch, now time.Time) (state verify.Tra
 		return verify.NotTracked, until
 	}
 	state = verify.Tracked
-	for _, spot := range watched.spots() {
-		if spot.before {
+	for _, target := range watched.targets() {
+		if target.before {
 			continue
 		}
-		known, audit := w.nodeOf(spot).State(spot.key.Name), &watched.trackingAudits[spot.index]
-		if !known.Tracked || !spot.importing && audit.Disproved(now, known.Armed, time.Time{}) {
+		known, audit := w.nodeOf(target).State(target.key.Name), &watched.trackingAudits[target.index]
+		if !known.Tracked || !target.importing && audit.Disproved(now, known.Armed, time.Time{}) {
 			return verify.NotTracked, time.Time{}
 		}
 		until = verify.Earlier(until, audit.Until(now))
@@ -171,8 +171,8 @@ func (w *Watcher) judgeTracking(watched *watch, now time.Time) (state verify.Tra
 
 // unchanged returns since when the server has reported no change of the keys; zero if one of them is not armed.
 func (w *Watcher) unchanged(watched *watch) (since time.Time) {
-	for _, spot := range watched.spots() {
-		key := w.nodeOf(spot).State(spot.key.Name).Armed
+	for _, target := range watched.targets() {
+		key := w.nodeOf(target).State(target.key.Name).Armed
 		if !key.Present {
 			return time.Time{}
 		}

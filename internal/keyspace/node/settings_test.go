@@ -51,7 +51,7 @@ func inspectOn(
 	pool := connection.NewPool(options)
 	is := &inspected{changed: coalesce.NewSignal()}
 	is.Node = New(Options{
-		Conn: pool.Conn(endpoint, 0), Mark: func(ID, coalesce.Cause) { is.changed.Set() },
+		Conn: pool.Conn(endpoint, 0), Wake: func(ID, coalesce.Cause) { is.changed.Set() },
 		Configure: configure, Recorder: &harness{}, Timing: DefaultTiming(), Log: logr.Discard(),
 	})
 	for _, class := range classes {

@@ -77,8 +77,8 @@ type Subscription struct {
 	HeardAt time.Time
 	// ShrunkAt is the time of the last shrink event; zero if there was none.
 	ShrunkAt time.Time
-	// Crowded means that the key has too many events, or had until a short time ago.
-	Crowded bool
+	// Flooded means that the key has too many events, or had until a short time ago.
+	Flooded bool
 }
 
 // Key is what is known about a key.
@@ -106,7 +106,7 @@ func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) (rea
 	switch {
 	case k.Subscription.Forbidden:
 		return ReasonPermissionDenied, until
-	case k.Subscription.Crowded:
+	case k.Subscription.Flooded:
 		return ReasonTooManyNotifications, until
 	case !k.Subscription.Present && waited:
 		return ReasonUnreachable, until

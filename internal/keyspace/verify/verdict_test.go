@@ -69,9 +69,9 @@ func TestJudge(t *testing.T) {
 			key: subscribed, server: &Evidence{setting: Setting{Readable: true, Extended: true, Refused: true}},
 			want: Verdict{Reason: ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true},
 		},
-		"too many events": {key: Subscription{Since: short, Crowded: true}, want: Verdict{Reason: ReasonTooManyNotifications}},
+		"too many events": {key: Subscription{Since: short, Flooded: true}, want: Verdict{Reason: ReasonTooManyNotifications}},
 		"too many events until a short time ago": {
-			key: Subscription{Present: true, Since: long, Crowded: true}, server: &Evidence{setting: asked("Kl")},
+			key: Subscription{Present: true, Since: long, Flooded: true}, server: &Evidence{setting: asked("Kl")},
 			want: Verdict{Reason: ReasonTooManyNotifications},
 		},
 		"heard of another class": {

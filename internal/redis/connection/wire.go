@@ -23,6 +23,7 @@ import (
 // [Wire.Send] and [Wire.Receive] may be called concurrently. The end of a context interrupts neither; call Close for
 // that.
 type Wire struct {
+	pool        *Pool
 	server      *server
 	credentials *auth.Credentials
 	// remote is the address of the server.
@@ -30,10 +31,9 @@ type Wire struct {
 	conn    *permitted
 	replies *resp.Reader
 	command []byte // the buffer of Send
-	// release is called when the connection is closed. replace, which the lock of the server guards, is called when the server
-	// is used with other credentials.
-	release, replace func()
-	closing          sync.Once
+	// replace, which the lock of the server guards, is called when the server is used with other credentials.
+	replace func()
+	closing sync.Once
 	// resp3 means that the server speaks RESP3, and selected that the commands work on the database.
 	resp3, selected bool
 }
@@ -56,12 +56,7 @@ func (c *Conn) openWire(ctx context.Context, replaces bool) (*Wire, error) {
 		c.pool.release(server)
 		return nil, err
 	}
-	w.release = func() {
-		server.mu.Lock()
-		delete(server.wires, w)
-		server.mu.Unlock()
-		c.pool.release(server)
-	}
+	w.pool = c.pool
 	server.mu.Lock()
 	server.wires[w] = struct{}{} // From now on the server may close it.
 	server.mu.Unlock()
@@ -156,7 +151,10 @@ func (w *Wire) Refused(reply resp.Error) *failure.Error { return w.failed(reply)
 func (w *Wire) Close() {
 	w.closing.Do(func() {
 		_ = w.conn.Close()
-		w.release()
+		w.server.mu.Lock()
+		delete(w.server.wires, w)
+		w.server.mu.Unlock()
+		w.pool.release(w.server)
 	})
 }
 
@@ -167,4 +165,77 @@ func (w *Wire) failed(err error) *failure.Error {
 		w.server.markDown(w.credentials, cause)
 	}
 	return cause
+}
+
+// errReplaced ends the use of a wire that has a successor.
+var errReplaced = errors.New("a connection with other credentials has replaced this one")
+
+// UseWire uses a wire and closes it. If the credentials change, it ends the use and returns the wire to move to, which is
+// open before the old one is closed.
+func (c *Conn) UseWire(ctx context.Context, wire *Wire, use func(context.Context) error) (next *Wire, err error) {
+	defer wire.Close()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var replacing sync.Once
+	wire.onRenewed(func() {
+		replacing.Do(func() {
+			if next, _ = c.nextWire(ctx, wire); next != nil {
+				end(errReplaced)
+			}
+		})
+	})
+	err = use(ctx)
+	end(nil)
+	replacing.Do(func() { /* From now on, there is no next wire. */ })
+	if next != nil && !errors.Is(err, errReplaced) { // The old connection broke at the same moment.
+		next.Close()
+		next = nil
+	}
+	return next, err
+}
+
+// onRenewed has replace called in a goroutine whenever the server is up with other credentials than those of the wire, until
+// the wire is closed.
+func (w *Wire) onRenewed(replace func()) {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	w.replace = replace
+	if w.server.renewed(w.credentials) {
+		go replace()
+	}
+}
+
+// nextWire waits until the server is used with other credentials than those of a wire, and then returns a new wire with the
+// current ones. It tries again until that succeeds. It fails when ctx is done or the pool is closed.
+func (c *Conn) nextWire(ctx context.Context, of *Wire) (*Wire, error) {
+	var backoff Backoff
+	for {
+		if err := c.waitRenewed(ctx, of.credentials); err != nil {
+			return nil, err
+		}
+		backoff.Begin()
+		next, err := c.openWire(ctx, true)
+		if err == nil || ctx.Err() != nil {
+			return next, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-c.pool.ended:
+		case <-time.After(backoff.Delay()):
+		}
+	}
+}
+
+// waitRenewed returns nil once the server is up with other credentials than these.
+func (c *Conn) waitRenewed(ctx context.Context, credentials *auth.Credentials) error {
+	var renewed bool
+	for {
+		err := c.await(ctx, func(s *server) bool {
+			renewed = s.renewed(credentials)
+			return renewed
+		})
+		if renewed || err != nil {
+			return err
+		}
+	}
 }

@@ -5,6 +5,7 @@ package topology
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -129,4 +130,9 @@ func (w *watcher) recent(now time.Time) (reported []response, causes []*failure.
 	differ = w.differs || w.known.Load() == nil
 	w.differs = false
 	return reported, causes, len(w.pollers), complete, differ
+}
+
+// unreachable returns the error for a deployment that does not say where a key is.
+func unreachable(message, cause string) *failure.Error {
+	return &failure.Error{Reason: failure.ReasonUnreachable, Message: message, Err: errors.New(cause)}
 }

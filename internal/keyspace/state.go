@@ -130,13 +130,24 @@ func (w *Watcher) verdict(watched *watch, now time.Time) (verdict verify.Verdict
 			key.Audit = &verify.Audit{}
 		}
 		var holds time.Time
-		verdict, holds = verify.Judge(server.Evidence(), key, server.Classes, now)
+		verdict, holds = verify.Judge(server.Evidence(), key, func() []verify.Class { return w.classes(target.server) }, now)
 		until = verify.Earlier(until, holds)
 	}
 	if verdict.Reason == verify.Undecided {
 		verdict = watched.reported
 	}
 	return verdict, until
+}
+
+// classes returns the classes of the keys of a server whose notifications are wanted, in all its databases: they have one
+// setting.
+func (w *Watcher) classes(of server) (all []verify.Class) {
+	for at, each := range w.nodes {
+		if at.endpoint == of {
+			all = append(all, each.Classes()...)
+		}
+	}
+	return all
 }
 
 // unlocated returns the verdict on keys of which it is not known where they are.

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	. "github.com/onsi/gomega"
+
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-
-	. "github.com/onsi/gomega"
 )
 
 // What a server costs whose ten keys are tracked and read: two connections, and a goroutine each for sending, receiving,
@@ -55,7 +55,7 @@ func TestAServerCostsLittle(t *testing.T) {
 func goroutines() (found int) {
 	stacks := make([]byte, 64<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	for _, stack := range strings.Split(string(stacks), "\n\n") {
+	for _, stack := range strings.SplitSeq(string(stacks), "\n\n") {
 		if strings.Contains(stack, "/internal/keyspace") || strings.Contains(stack, "/internal/redis/") {
 			found++
 		}

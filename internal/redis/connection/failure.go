@@ -18,14 +18,15 @@ import (
 
 // failed handles the failure of a call that started at began, and returns the error for the caller.
 func (s *server) failed(database int, client *redis.Client, err error, began time.Time) *failure.Error {
-	return s.classifyFailure(database, client, s.passwords.Error(failure.Classify(err)), began)
+	cause := s.passwords.Error(failure.Classify(err))
+	if s.endpoint.Role == auth.RoleAny {
+		cause = failure.InStandalone(cause)
+	}
+	return s.classifyFailure(database, client, cause, began)
 }
 
 // classifyFailure returns what the error of a call means, and marks the server down if it means that.
 func (s *server) classifyFailure(database int, client *redis.Client, cause *failure.Error, began time.Time) *failure.Error {
-	if s.endpoint.Role == auth.RoleAny {
-		cause = failure.InStandalone(cause)
-	}
 	if cause.Busy() || !marksDown(cause) {
 		return cause
 	}

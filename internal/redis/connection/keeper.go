@@ -38,15 +38,20 @@ func (p *Pool) keep(ctx context.Context, s *server) {
 			p.revive(ctx, s)
 		case <-lookUp:
 			lookUp = nil
-			if s.resolve(ctx, p.dns) {
-				p.log.Info("The host name of a Redis server resolves to another address now", "endpoint", s.endpoint.String())
-			}
+			p.resolve(ctx, s)
 		case <-reread:
 			reread = nil
 			p.renew(ctx, s)
 		case <-sweep.C:
 			p.forgetIdle(s)
 		}
+	}
+}
+
+// resolve resolves the name of a server again.
+func (p *Pool) resolve(ctx context.Context, s *server) {
+	if s.resolve(ctx, p.dns) {
+		p.log.Info("The host name of a Redis server resolves to another address now", "endpoint", s.endpoint.String())
 	}
 }
 

@@ -21,7 +21,7 @@ func BenchmarkMarkToWorker(b *testing.B) {
 	throttle, id := coalesce.NewThrottle(wakes.Deliver, func() { /* not counted */ }), coalesce.ID(emails)
 	for b.Loop() {
 		throttle.Add(id)
-		throttle.Mark(id, coalesce.Growth)
+		throttle.Request(id, coalesce.Growth)
 		request, _, _ := queue.GetWithPriority()
 		throttle.Serve(id)
 		queue.Forget(request)

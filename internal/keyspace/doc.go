@@ -26,11 +26,11 @@
 //
 // # The files
 //
-//	watcher.go   which id watches which keys of which endpoint
-//	wants.go     what that means for each database of a server, and what changes
-//	state.go     what is known about the events of the keys of an id
-//	places.go    which servers have the keys, and how a key moves
-//	node         the conversation with one database of one server
+//	watcher.go     which id watches which keys of which endpoint
+//	wants.go       what that means for each database of a server, and what changes
+//	state.go       what is known about the events of the keys of an id
+//	placements.go  which servers have the keys, and how a key moves
+//	node           the conversation with one database of one server
 //
 // A message goes from the connection through the table of its node to package coalesce, which limits the rate of the wakes
 // of an id, and on to the work queue. A connection is never made again by itself. An interruption always ends its session,

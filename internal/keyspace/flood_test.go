@@ -196,13 +196,13 @@ func TestNotificationsThatNobodyAskedFor(t *testing.T) {
 				return redistest.Usual
 			}
 			subscriptions.Add(1)
-			return redistest.Push("subscribe", args[1], 1) + strings.Repeat(message, 3*budget.StrayBurst)
+			return redistest.Push("subscribe", args[1], 1) + strings.Repeat(message, 3*budget.UnsolicitedBurst)
 		})
 		h.Ensure("emails", h.endpoint, list("emails"))
 		h.eventuallyJudged("emails", verify.ReasonTooManyNotifications)
 		time.Sleep(59 * time.Second)
 		h.Expect(subscriptions.Load()).To(BeEquivalentTo(1))
-		h.Expect(h.recorded.received.Load()).To(BeNumerically("<=", 2*budget.StrayBurst))
+		h.Expect(h.recorded.received.Load()).To(BeNumerically("<=", 2*budget.UnsolicitedBurst))
 		h.Eventually(subscriptions.Load).WithTimeout(timeout).Should(BeEquivalentTo(2))
 	})
 }

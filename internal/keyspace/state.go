@@ -56,10 +56,10 @@ func (w *Watcher) State(id ID) State {
 	if watched.trackingOnly {
 		return state
 	}
-	for spot := range watched.spots() {
-		subscribed := w.nodeOf(spot).State(spot.key.Name).Subscription
+	for _, target := range watched.targets() {
+		subscribed := w.nodeOf(target).State(target.key.Name).Subscription
 		state.LastEvent = verify.Later(state.LastEvent, subscribed.HeardAt)
-		if spot.key.Final {
+		if target.key.Final {
 			state.LastEnd = verify.Later(state.LastEnd, subscribed.ShrunkAt)
 		}
 		state.Since = verify.Later(state.Since, subscribed.Since)
@@ -92,7 +92,7 @@ func (w *Watcher) Observed(id ID, key string, depth int64, began time.Time) (mis
 	if at < 0 {
 		return false
 	}
-	its, is, now := watched.keys[at], watched.places[at], time.Now()
+	its, is, now := watched.keys[at], watched.placements[at], time.Now()
 	if is.owner == (server{}) || is.importing != (server{}) { // Two servers may have announced it.
 		return false
 	}
@@ -111,37 +111,43 @@ func (w *Watcher) Observed(id ID, key string, depth int64, began time.Time) (mis
 // verdict returns the verdict on the notifications of the keys of an id, and when it may change although nothing else
 // happens. While there is no new one, that is the last reported verdict.
 func (w *Watcher) verdict(watched *watch, now time.Time) (verdict verify.Verdict, until time.Time) {
-	if watched.trackingOnly {
+	switch {
+	case watched.trackingOnly:
 		return verify.Verdict{}, until
+	case !watched.located():
+		return watched.unlocated(now)
 	}
 	verdict = verify.Verdict{Reason: verify.ReasonSubscribed}
-	located := 0
-	for spot := range watched.spots() {
-		if spot.before {
+	for _, target := range watched.targets() {
+		if target.before || verdict.Reason != verify.ReasonSubscribed {
 			continue
 		}
-		server := w.nodeOf(spot)
+		server := w.nodeOf(target)
 		key := verify.Key{
-			Class: spot.key.Class, Subscription: server.State(spot.key.Name).Subscription, Audit: &watched.audits[spot.index],
+			Class: target.key.Class, Subscription: server.State(target.key.Name).Subscription, Audit: &watched.audits[target.index],
 		}
-		if spot.importing { // The audit is about the owner.
+		if target.importing { // The audit is about the owner.
 			key.Audit = &verify.Audit{}
-		} else {
-			located++
 		}
-		if verdict.Reason == verify.ReasonSubscribed {
-			var holds time.Time
-			verdict, holds = verify.Judge(server.Evidence(), []verify.Key{key}, server.Classes, now)
-			until = verify.Earlier(until, holds)
-		}
-	}
-	if located < len(watched.keys) {
-		return watched.unlocated(now)
+		var holds time.Time
+		verdict, holds = verify.Judge(server.Evidence(), key, func() []verify.Class { return w.classes(target.server) }, now)
+		until = verify.Earlier(until, holds)
 	}
 	if verdict.Reason == verify.Undecided {
 		verdict = watched.reported
 	}
 	return verdict, until
+}
+
+// classes returns the classes of the keys of a server whose notifications are wanted, in all its databases: they have one
+// setting.
+func (w *Watcher) classes(of server) (all []verify.Class) {
+	for at, each := range w.nodes {
+		if at.endpoint == of {
+			all = append(all, each.Classes()...)
+		}
+	}
+	return all
 }
 
 // unlocated returns the verdict on keys of which it is not known where they are.
@@ -154,19 +160,16 @@ func (w *watch) unlocated(now time.Time) (verdict verify.Verdict, until time.Tim
 
 // judgeTracking returns the state of the tracking of the keys, and when it may change although nothing else happens.
 func (w *Watcher) judgeTracking(watched *watch, now time.Time) (state verify.Tracking, until time.Time) {
-	if !watched.tracked || len(watched.keys) == 0 {
+	if !watched.tracked || len(watched.keys) == 0 || !watched.located() {
 		return verify.NotTracked, until
 	}
-	state, found := verify.Tracked, 0
-	for spot := range watched.spots() {
-		if spot.before {
+	state = verify.Tracked
+	for _, target := range watched.targets() {
+		if target.before {
 			continue
 		}
-		if !spot.importing {
-			found++
-		}
-		known, audit := w.nodeOf(spot).State(spot.key.Name), &watched.trackingAudits[spot.index]
-		if !known.Tracked || !spot.importing && audit.Disproved(now, known.Armed) {
+		known, audit := w.nodeOf(target).State(target.key.Name), &watched.trackingAudits[target.index]
+		if !known.Tracked || !target.importing && audit.Disproved(now, known.Armed, time.Time{}) {
 			return verify.NotTracked, time.Time{}
 		}
 		until = verify.Earlier(until, audit.Until(now))
@@ -174,16 +177,13 @@ func (w *Watcher) judgeTracking(watched *watch, now time.Time) (state verify.Tra
 			state = verify.TrackedUnproven
 		}
 	}
-	if found < len(watched.keys) { // It is not known where they are.
-		return verify.NotTracked, time.Time{}
-	}
 	return state, until
 }
 
 // unchanged returns since when the server has reported no change of the keys; zero if one of them is not armed.
 func (w *Watcher) unchanged(watched *watch) (since time.Time) {
-	for spot := range watched.spots() {
-		key := w.nodeOf(spot).State(spot.key.Name).Armed
+	for _, target := range watched.targets() {
+		key := w.nodeOf(target).State(target.key.Name).Armed
 		if !key.Present {
 			return time.Time{}
 		}

@@ -192,6 +192,18 @@ func TestTheFlagsOfAllKeysOfAnIDAreWanted(t *testing.T) {
 	j.eventually("orders", verify.Verdict{Reason: verify.ReasonSubscribed})
 }
 
+// The setting is one for all databases of a server.
+func TestTheFlagsOfOtherDatabasesAreWanted(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
+	j := newJudging(t, server, false)
+	j.watch("emails")
+	j.Ensure("taken", j.endpoint, Key{Database: 1, Name: "taken", Class: verify.ClassHash})
+	all := verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klgh"}
+	j.eventually("emails", all)
+	j.eventually("taken", all)
+}
+
 // If the setting cannot be read and no events come, only the depths can show that there are no notifications.
 func TestSilentGrowthDisproves(t *testing.T) {
 	t.Parallel()

@@ -27,18 +27,18 @@ type location struct {
 	key string
 }
 
-// location returns where the key of a spot is watched.
-func (s spot) location() location { return location{database{s.server, s.key.Database}, s.key.Name} }
+// location returns where the key of a target is watched.
+func (s target) location() location { return location{database{s.server, s.key.Database}, s.key.Name} }
 
-// nodeOf returns the node of a spot, or nil.
-func (w *Watcher) nodeOf(s spot) *watchedNode { return w.nodes[s.location().database] }
+// nodeOf returns the node of a target, or nil.
+func (w *Watcher) nodeOf(s target) *watchedNode { return w.nodes[s.location().database] }
 
 // wants returns how the keys of a watch are to be watched.
 func (w *watch) wants() map[location]node.Interest {
 	all := map[location]node.Interest{}
-	for spot := range w.spots() {
-		all[spot.location()] = node.Interest{
-			Class: spot.key.Class, Notify: !w.trackingOnly, Track: w.tracked, Asking: spot.importing,
+	for _, target := range w.targets() {
+		all[target.location()] = node.Interest{
+			Class: target.key.Class, Notify: !w.trackingOnly, Track: w.tracked, Asking: target.importing,
 		}
 	}
 	return all
@@ -69,7 +69,7 @@ func (w *Watcher) enter(at database) {
 		name := at.endpoint.Value().String()
 		w.nodes[at] = &watchedNode{database: at, Node: node.New(node.Options{
 			Conn: w.options.Pool.Conn(at.endpoint.Value(), at.number), Database: at.number, Name: name,
-			Mark: w.mark, Budgets: &w.budgets, Configure: w.options.Configure,
+			Wake: w.wake, Budgets: &w.budgets, Configure: w.options.Configure,
 			Recorder: w.options.Recorder, Timing: w.options.Timing,
 			Log: w.options.Log.WithValues("endpoint", name, "database", at.number),
 		})}

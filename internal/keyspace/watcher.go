@@ -51,12 +51,22 @@ type Options struct {
 	Log logr.Logger
 }
 
+// Recorder receives what happens, for metrics. A server is given as [auth.Endpoint.String]. Its methods are called often
+// and must not block.
+type Recorder interface {
+	node.Recorder
+	// Coalesced is called for each event that causes no wake of its own, because one is pending.
+	Coalesced()
+	// Left is called when no keys of the server are watched any longer.
+	Left(server string)
+}
+
 // Watcher wakes ids when the keys that they watch may have changed. Its methods are safe for concurrent use, and none
 // except [Watcher.Start] blocks or does I/O.
 type Watcher struct {
 	options  Options
 	throttle *coalesce.Throttle
-	mark     func(id ID, cause coalesce.Cause) // Mark of the throttle
+	wake     func(id ID, cause coalesce.Cause) // Request of the throttle
 	budgets  budget.Namespaces                 // how many events each namespace may take
 
 	mu      sync.Mutex
@@ -80,9 +90,9 @@ type watch struct {
 	reported verify.Verdict
 	tracking verify.Tracking
 	tracked  bool
-	// places has where each of keys is. placedAt is the version of the Directory that says so.
-	places   []place
-	placedAt uint64
+	// placements has where each of keys is. placedAt is the version of the Directory that says so.
+	placements []placement
+	placedAt   uint64
 	// lost means that it was not known then where all keys are.
 	lost bool
 }
@@ -90,7 +100,7 @@ type watch struct {
 func newWatch(e auth.Endpoint, keys []Key, trackingOnly bool) *watch {
 	return &watch{
 		endpoint: e, keys: slices.Clone(keys), trackingOnly: trackingOnly, since: time.Now(),
-		audits: make([]verify.Audit, len(keys)), trackingAudits: make([]verify.Audit, len(keys)), places: make([]place, len(keys)),
+		audits: make([]verify.Audit, len(keys)), trackingAudits: make([]verify.Audit, len(keys)), placements: make([]placement, len(keys)),
 	}
 }
 
@@ -117,9 +127,9 @@ func New(options Options) *Watcher {
 		changed: coalesce.NewSignal(),
 	}
 	w.throttle = coalesce.NewThrottle(func(wake coalesce.Wake) { w.options.Deliver(wake) }, func() { w.options.Recorder.Coalesced() })
-	w.mark = w.throttle.Mark
+	w.wake = w.throttle.Request
 	options.Pool.OnRestored(w.restored)
-	options.Directory.OnChange(func(tenant, name string) { w.mark(ID{Namespace: tenant, Name: name}, coalesce.Changed) })
+	options.Directory.OnChange(func(tenant, name string) { w.wake(ID{Namespace: tenant, Name: name}, coalesce.Changed) })
 	return w
 }
 
@@ -130,7 +140,7 @@ func (w *Watcher) restored(e auth.Endpoint) {
 	server := serverOf(e)
 	for at, each := range w.nodes {
 		if at.endpoint == server {
-			each.Restored()
+			each.WakeAll()
 		}
 	}
 }
@@ -206,8 +216,8 @@ func (w *Watcher) SetIdle(id ID, idle bool) {
 	if !ok || !watched.tracked {
 		return
 	}
-	for spot := range watched.spots() {
-		w.nodeOf(spot).Block(spot.key.Name, id, idle)
+	for _, target := range watched.targets() {
+		w.nodeOf(target).Block(target.key.Name, id, idle)
 	}
 }
 

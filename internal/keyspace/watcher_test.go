@@ -176,9 +176,9 @@ func TestAWakeIsLostIfConfirmationsDoNotWake(t *testing.T) {
 // waking makes a watcher wake only for these causes.
 func waking(causes ...coalesce.Cause) func(*harness) {
 	return func(w *harness) {
-		w.mark = func(id ID, cause coalesce.Cause) {
+		w.wake = func(id ID, cause coalesce.Cause) {
 			if slices.Contains(causes, cause) {
-				w.throttle.Mark(id, cause)
+				w.throttle.Request(id, cause)
 			}
 		}
 	}

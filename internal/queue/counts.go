@@ -5,6 +5,7 @@ package queue
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -37,12 +38,7 @@ func (c Counts) Waiting() int64 {
 
 // Partial reports whether there may be more messages, because not all could be counted.
 func (c Counts) Partial() bool {
-	for _, count := range c {
-		if count.Partial {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c, func(is Count) bool { return is.Partial })
 }
 
 // NextDue returns when the next delayed message falls due; zero if there is none.

@@ -40,23 +40,3 @@ func TestEachServerHasItsMemory(t *testing.T) {
 	g.Expect(at("first:6379", 0).pending.holds()).To(BeFalse())
 	g.Expect(at("second:6379", 0).transactions.holds()).To(BeFalse())
 }
-
-func TestCountingTakesATenthOfTheTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		m := newMemory().(*memory)
-		g.Expect(m.left()).To(Equal(countingBurst))
-		m.spend(200 * time.Millisecond)
-		g.Expect(m.left()).To(Equal(300 * time.Millisecond))
-		m.spend(time.Hour)
-		g.Expect(m.left()).To(BeZero())
-
-		time.Sleep(2 * time.Second)
-		g.Expect(m.left()).To(BeZero(), "the time that was overspent is paid back first")
-		time.Sleep(time.Second)
-		g.Expect(m.left()).To(BeNumerically("~", 100*time.Millisecond, 5*time.Millisecond))
-		time.Sleep(time.Minute)
-		g.Expect(m.left()).To(Equal(countingBurst))
-	})
-}

@@ -79,11 +79,11 @@ func pendingError(err error) error {
 	return err
 }
 
-// settlePending corrects the number of entries in progress of a reading whose pending entries are in doubt. It counts
+// correctPending corrects the number of entries in progress of a reading whose pending entries are in doubt. It counts
 // those from the first entry of the stream on, and not those that are gone: if the time is over, the number is too low
 // and never too high. It does not count entries that the group was given after the reading, because these have counted
 // as waiting.
-func (e *entries) settlePending(ctx context.Context, is *reading, limit int64, until time.Time) error {
+func (e *entries) correctPending(ctx context.Context, is *reading, limit int64, until time.Time) error {
 	pending, first, err := e.oldest(ctx, is.delivered)
 	if err != nil || !pending.first.before(first) {
 		return err

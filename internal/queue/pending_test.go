@@ -109,7 +109,6 @@ func TestManyPendingEntriesAreCountedInPages(t *testing.T) {
 	s := newScene(t)
 	s.readAll(2500)
 	s.do("xtrim jobs maxlen 2100")
-	s.reader.TimeToCount(s.endpoint, 1000)
 	s.Expect(s.observeUpTo(countLimit, jobs)).To(Equal([]queue.Count{{InProgress: 2100, Trimmed: true}}))
 	s.do("config resetstat")
 	counts, err := s.reader.Observe(t.Context(), queue.Source{Endpoint: s.endpoint, Queues: []queue.Queue{jobs}, CountLimit: 1500})

@@ -5,7 +5,6 @@ package queue_test
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -70,7 +69,7 @@ func newScene(t *testing.T) *scene {
 		Gomega: NewWithT(t), t: t, server: server, reader: newReader(t),
 		endpoint: auth.Endpoint{Address: server.Addr()},
 	}
-	s.reader.TimeToCount(s.endpoint, math.MaxInt32)
+	s.reader.TimeToCount(s.endpoint, time.Hour)
 	return s
 }
 

@@ -81,15 +81,15 @@ func (r *Reader) readFrom(ctx context.Context, from server, source Source) ([]Co
 	}
 	counts := make([]Count, len(found))
 	for i, is := range found {
-		if counts[i], err = settle(ctx, entries{server: from, key: source.Queues[i].Key}, is, source.CountLimit); err != nil {
+		if counts[i], err = complete(ctx, entries{server: from, key: source.Queues[i].Key}, is, source.CountLimit); err != nil {
 			return nil, err
 		}
 	}
 	return counts, nil
 }
 
-// settle returns the count of a queue, after it has counted the entries that are still to be counted.
-func settle(ctx context.Context, of entries, is reading, limit int64) (Count, error) {
+// complete returns the count of a queue, after it has counted the entries that are still to be counted.
+func complete(ctx context.Context, of entries, is reading, limit int64) (Count, error) {
 	server, began := memoryOf(of.conn), time.Now()
 	if is.delivered.inDoubt() && server.pending.holds() {
 		is.delivered = delivered{}
@@ -97,9 +97,9 @@ func settle(ctx context.Context, of entries, is reading, limit int64) (Count, er
 	if is.backlog.most == 0 && !is.delivered.inDoubt() {
 		return is.Count, nil
 	}
-	spent := min(countTimeout, server.left())
-	err := count(ctx, server, &of, &is, limit, began.Add(spent))
-	server.spend(time.Since(began))
+	most := min(countTimeout, max(0, server.counting.Left()))
+	err := count(ctx, server, &of, &is, limit, began.Add(most))
+	server.counting.Spend(time.Since(began))
 	if err != nil {
 		return Count{}, fmt.Errorf("counting entries: %w", &KeyError{Key: of.key, Err: err})
 	}
@@ -120,7 +120,7 @@ func count(ctx context.Context, server *memory, of *entries, is *reading, limit 
 	if !is.delivered.inDoubt() {
 		return nil
 	}
-	err = of.settlePending(ctx, is, limit, until)
+	err = of.correctPending(ctx, is, limit, until)
 	switch {
 	case errors.Is(err, errPendingHidden):
 		server.pending.note()

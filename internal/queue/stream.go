@@ -110,35 +110,27 @@ func findGroup(reply any, name string) (*group, error) {
 		if err != nil || len(fields)%2 != 0 {
 			return nil, resp.ErrMalformed
 		}
-		named := map[string]any{}
-		for i := 0; i < len(fields); i += 2 {
-			key, ok := fields[i].(string)
-			if !ok {
-				return nil, resp.ErrMalformed
-			}
-			named[key] = fields[i+1]
-		}
-		if named["name"] == any(name) {
-			return newGroup(named)
+		if resp.Field(each, "name") == any(name) {
+			return newGroup(each)
 		}
 	}
 	return nil, nil
 }
 
-func newGroup(fields map[string]any) (*group, error) {
-	pending, err := number(fields["pending"])
+func newGroup(reply any) (*group, error) {
+	pending, err := number(resp.Field(reply, "pending"))
 	if err != nil {
 		return nil, err
 	}
-	read, err := optionalNumber(fields["entries-read"])
+	read, err := optionalNumber(resp.Field(reply, "entries-read"))
 	if err != nil {
 		return nil, err
 	}
-	lag, err := optionalNumber(fields["lag"])
+	lag, err := optionalNumber(resp.Field(reply, "lag"))
 	if err != nil {
 		return nil, err
 	}
-	last, ok := fields["last-delivered-id"].(string)
+	last, ok := resp.Field(reply, "last-delivered-id").(string)
 	if !ok {
 		return nil, resp.ErrMalformed
 	}

@@ -16,19 +16,19 @@ import (
 // of a namespace on all its servers together, where an event counts once for each id that it may wake; and of one server,
 // messages that nobody asked for. A server that behaves sends few of these, about keys that were just left.
 const (
-	KeyRate        = 1_000
-	KeyBurst       = 5_000
-	NamespaceRate  = 5_000
-	NamespaceBurst = 20_000
-	StrayRate      = 100
-	StrayBurst     = 20_000
+	KeyRate          = 1_000
+	KeyBurst         = 5_000
+	NamespaceRate    = 5_000
+	NamespaceBurst   = 20_000
+	UnsolicitedRate  = 100
+	UnsolicitedBurst = 20_000
 )
 
 // NewKey returns how many events of one key are taken.
 func NewKey() *rate.Limiter { return rate.NewLimiter(KeyRate, KeyBurst) }
 
-// NewStrays returns how many messages of one server are taken that nobody asked for.
-func NewStrays() *rate.Limiter { return rate.NewLimiter(StrayRate, StrayBurst) }
+// NewUnsolicited returns how many messages of one server are taken that nobody asked for.
+func NewUnsolicited() *rate.Limiter { return rate.NewLimiter(UnsolicitedRate, UnsolicitedBurst) }
 
 // Namespaces has how many events each namespace may take. The zero value is ready. It is safe for concurrent use.
 type Namespaces struct {

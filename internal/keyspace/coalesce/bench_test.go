@@ -13,7 +13,7 @@ func BenchmarkWake(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		t.Add(id)
-		t.Mark(id, Growth)
+		t.Request(id, Growth)
 		t.Serve(id)
 		t.Remove(id)
 	}

@@ -32,18 +32,20 @@ const (
 
 // String returns the name of the cause.
 func (c Cause) String() string {
-	switch c {
-	case Shrink:
-		return "Shrink"
-	case Lost:
-		return "Lost"
-	case Changed:
-		return "Changed"
-	case Confirmed:
-		return "Confirmed"
-	case Growth:
-		return "Growth"
+	return [...]string{"None", "Shrink", "Lost", "Changed", "Confirmed", "Growth"}[c]
+}
+
+// Signal tells one goroutine that there may be something to do. It holds one token from [Signal.Set] until the
+// goroutine receives it. So no signal is lost, and a second Set before that has no effect.
+type Signal chan struct{}
+
+// NewSignal returns a signal that is not set.
+func NewSignal() Signal { return make(Signal, 1) }
+
+// Set sets the signal. It never blocks.
+func (s Signal) Set() {
+	select {
+	case s <- struct{}{}:
 	default:
-		return "None"
 	}
 }

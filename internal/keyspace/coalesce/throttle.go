@@ -24,10 +24,10 @@ type Wake struct {
 	After time.Duration
 }
 
-// Throttle turns marks of ids into wakes, with a minimum time between the wakes of each id. The first mark after a quiet
-// time causes a wake at once, and the last mark of a burst is always followed by one. A wake is delivered when it is
-// marked, with the time for which it has to wait. Who receives it keeps it for so long, merges it with an earlier one of
-// the same id, and calls [Throttle.Serve] before reading the keys. Until then, marks merge into that wake, unless they need
+// Throttle turns requests for ids into wakes, with a minimum time between the wakes of each id. The first request after a quiet
+// time causes a wake at once, and the last request of a burst is always followed by one. A wake is delivered when it is
+// requested, with the time for which it has to wait. Who receives it keeps it for so long, merges it with an earlier one of
+// the same id, and calls [Throttle.Serve] before reading the keys. Until then, requests merge into that wake, unless they need
 // an earlier or a more urgent one.
 //
 // Its methods are safe for concurrent use, and none blocks.
@@ -43,14 +43,14 @@ type Throttle struct {
 // pace is the state of one id.
 type pace struct {
 	// cause is the cause of the wake that was delivered and not served yet, or None. due is the time of that wake, and
-	// earliest the one at which it would be due if it had been marked long ago.
+	// earliest the one at which it would be due if it had been requested long ago.
 	cause         Cause
 	due, earliest time.Time
 	// last is the time of the last wake that was served.
 	last time.Time
 	// idle means that the id can create nothing now.
 	idle bool
-	// notified is the time of the first growth mark since the last one that was served.
+	// notified is the time of the first growth request since the last one that was served.
 	notified time.Time
 }
 
@@ -59,7 +59,7 @@ func NewThrottle(deliver func(Wake), merged func()) *Throttle {
 	return &Throttle{deliver: deliver, merged: merged, paces: map[ID]*pace{}}
 }
 
-// Add adds an id. Marks of unknown ids are ignored.
+// Add adds an id. Requests for unknown ids are ignored.
 func (t *Throttle) Add(id ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,8 +75,8 @@ func (t *Throttle) Remove(id ID) {
 	delete(t.paces, id)
 }
 
-// Mark requests a wake of id.
-func (t *Throttle) Mark(id ID, cause Cause) {
+// Request requests a wake of id.
+func (t *Throttle) Request(id ID, cause Cause) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p, ok := t.paces[id]
@@ -93,7 +93,7 @@ func (t *Throttle) Mark(id ID, cause Cause) {
 }
 
 // Serve records that the keys of id are read after this: its wake has been served. It returns the time of the first
-// growth mark since the last call, and zero if there was none.
+// growth request since the last call, and zero if there was none.
 func (t *Throttle) Serve(id ID) (notified time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -81,9 +81,9 @@ func servedAt(ms int, cause Cause) served { return served{time.Duration(ms) * ti
 
 func TestTheFirstMarkIsDeliveredAtOnce(t *testing.T) {
 	throttling(t, func(g Gomega, x *server) {
-		x.Mark(a, Growth)
+		x.Request(a, Growth)
 		x.pass(25 * time.Millisecond)
-		x.Mark(a, Growth)
+		x.Request(a, Growth)
 		x.pass(0)
 		g.Expect(x.wakes).To(HaveExactElements(servedAt(0, Growth), servedAt(25, Growth)))
 	})
@@ -92,7 +92,7 @@ func TestTheFirstMarkIsDeliveredAtOnce(t *testing.T) {
 func TestABurstIsThrottledAndItsEndIsKept(t *testing.T) {
 	throttling(t, func(g Gomega, x *server) {
 		for range 60 {
-			x.Mark(a, Growth)
+			x.Request(a, Growth)
 			x.pass(time.Millisecond)
 		}
 		x.pass(time.Hour)
@@ -104,14 +104,14 @@ func TestGrowthIsThrottledMoreWhileNothingCanBeCreated(t *testing.T) {
 	throttling(t, func(g Gomega, x *server) {
 		x.SetIdle(a, true)
 		g.Expect(x.Idle(a)).To(BeTrue())
-		x.Mark(a, Growth)
+		x.Request(a, Growth)
 		x.pass(0)
-		x.Mark(a, Growth)
+		x.Request(a, Growth)
 		x.pass(300 * time.Millisecond)
 		x.SetIdle(a, false)
 		x.pass(0)
 		x.SetIdle(a, true)
-		x.Mark(a, Growth)
+		x.Request(a, Growth)
 		x.pass(time.Hour)
 		g.Expect(x.wakes).To(HaveExactElements(servedAt(0, Growth), servedAt(300, Growth), servedAt(1300, Growth)))
 	})
@@ -119,16 +119,16 @@ func TestGrowthIsThrottledMoreWhileNothingCanBeCreated(t *testing.T) {
 
 func TestAMoreUrgentMarkOvertakes(t *testing.T) {
 	throttling(t, func(g Gomega, x *server) {
-		x.Mark(a, Shrink)
+		x.Request(a, Shrink)
 		x.pass(0)
-		x.Mark(a, Shrink)
+		x.Request(a, Shrink)
 		x.pass(100 * time.Millisecond)
-		x.Mark(a, Growth)
-		x.Mark(a, Shrink)
+		x.Request(a, Growth)
+		x.Request(a, Shrink)
 		x.pass(time.Hour)
 		g.Expect(x.wakes).To(HaveExactElements(servedAt(0, Shrink), servedAt(100, Growth)))
-		x.Mark(a, Shrink)
-		x.Mark(a, Growth)
+		x.Request(a, Shrink)
+		x.Request(a, Growth)
 		g.Expect(x.cause).To(Equal(Growth), "although it is due already")
 	})
 }
@@ -136,12 +136,12 @@ func TestAMoreUrgentMarkOvertakes(t *testing.T) {
 // Something else may have the keys read before the wake is due. A mark after that must not rely on this wake.
 func TestAMarkAfterAnEarlyReadWakes(t *testing.T) {
 	throttling(t, func(g Gomega, x *server) {
-		x.Mark(a, Growth)
+		x.Request(a, Growth)
 		x.pass(0)
-		x.Mark(a, Growth)
+		x.Request(a, Growth)
 		x.pass(5 * time.Millisecond)
 		x.serve()
-		x.Mark(a, Growth)
+		x.Request(a, Growth)
 		x.pass(time.Hour)
 		g.Expect(x.wakes).To(HaveExactElements(servedAt(0, Growth), servedAt(5, Growth), servedAt(25, Growth)))
 	})
@@ -154,12 +154,12 @@ func TestMarksMergeIntoAWakeThatIsNotServed(t *testing.T) {
 		x.Throttle = NewThrottle(func(Wake) { delivered++ }, func() { /* not counted */ })
 		x.Add(a)
 		for range 1000 {
-			x.Mark(a, Growth)
+			x.Request(a, Growth)
 			time.Sleep(time.Second)
 		}
 		g.Expect(delivered).To(Equal(1))
 		x.Serve(a)
-		x.Mark(a, Growth)
+		x.Request(a, Growth)
 		g.Expect(delivered).To(Equal(2))
 	})
 }
@@ -176,26 +176,26 @@ func TestEventsThatNeedNoWakeAreCounted(t *testing.T) {
 			{Shrink, 2, "whatever happened"},
 			{Confirmed, 2, "this is no event"},
 		} {
-			x.Mark(a, step.cause)
+			x.Request(a, step.cause)
 			g.Expect(x.merged).To(Equal(step.want), step.why)
 		}
 		x.pass(time.Hour)
-		x.Mark(a, Growth)
+		x.Request(a, Growth)
 		g.Expect(x.merged).To(Equal(2), "all wakes are served")
-		x.Mark(b, Growth)
+		x.Request(b, Growth)
 		g.Expect(x.merged).To(Equal(2), "an unknown id is not woken")
 	})
 }
 
 func TestGrowthIsNotedUntilItIsServed(t *testing.T) {
 	throttling(t, func(g Gomega, x *server) {
-		x.Mark(a, Confirmed)
-		x.Mark(a, Shrink)
+		x.Request(a, Confirmed)
+		x.Request(a, Shrink)
 		g.Expect(x.Serve(a)).To(BeZero(), "neither cause is growth")
 		first := time.Now()
-		x.Mark(a, Growth)
+		x.Request(a, Growth)
 		time.Sleep(time.Second)
-		x.Mark(a, Growth)
+		x.Request(a, Growth)
 		g.Expect(x.Serve(a)).To(Equal(first), "the first one since the last call")
 		g.Expect(x.Serve(a)).To(BeZero())
 		g.Expect(x.Serve(b)).To(BeZero())
@@ -204,10 +204,10 @@ func TestGrowthIsNotedUntilItIsServed(t *testing.T) {
 
 func TestAnIDThatWasRemovedIsNotWoken(t *testing.T) {
 	throttling(t, func(g Gomega, x *server) {
-		x.Mark(a, Growth)
+		x.Request(a, Growth)
 		x.pass(0)
 		x.Remove(a)
-		x.Mark(a, Growth)
+		x.Request(a, Growth)
 		x.SetIdle(a, true)
 		g.Expect(x.Idle(a)).To(BeFalse())
 		g.Expect(x.cause).To(Equal(None))
@@ -242,7 +242,7 @@ func TestEveryMarkIsServed(t *testing.T) {
 				}
 				readsBefore = append(readsBefore, len(x.reads))
 				marks = append(marks, served{time.Since(x.begun), s.cause})
-				x.Mark(a, s.cause)
+				x.Request(a, s.cause)
 			}
 			x.pass(time.Hour)
 			wakes, reads = x.wakes, x.reads

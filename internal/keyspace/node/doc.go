@@ -31,6 +31,7 @@
 //	reading.go       the second column
 //	flood.go         too many messages
 //	events.go        what each event means for a key
+//	settings.go      which events the server is configured to publish
 //
 // # One lock
 //

@@ -37,7 +37,7 @@ func (s *session) next(now time.Time) (commands [][]string, wait time.Duration) 
 		return nil, s.waitsSince.Add(s.node.options.Timing.AnswerWithin).Sub(now)
 	}
 	s.node.retry(now)
-	s.node.rest(now)
+	s.node.resume(now)
 	s.subscriptions()
 	s.switchTracking(now)
 	s.reads(now)
@@ -58,13 +58,13 @@ func (s *session) next(now time.Time) (commands [][]string, wait time.Duration) 
 // nextTime returns when there may be something to send, at pingAt at the latest.
 func (s *session) nextTime(pingAt time.Time) time.Time {
 	n := s.node
-	next := verify.Earlier(verify.Earlier(pingAt, n.retryAt), n.restedAt)
+	next := verify.Earlier(verify.Earlier(pingAt, n.retryAt), n.resumeAt)
 	switch {
 	case n.tracks == 0 || s.tracking == impossible:
 	case s.tracking == notTracking:
 		next = verify.Earlier(next, n.trackAt)
-	case len(n.timetable) > 0:
-		next = verify.Earlier(next, verify.Later(n.timetable[0].read.due, s.readAt))
+	case len(n.readQueue) > 0:
+		next = verify.Earlier(next, verify.Later(n.readQueue[0].read.due, s.readAt))
 	}
 	return next
 }

@@ -14,21 +14,21 @@ import (
 
 var errFlooded = errors.New("the server sends too many messages that nobody asked for")
 
-// crowding says whether a key has had too many notifications.
-type crowding int
+// flood says whether a key has had too many notifications.
+type flood int
 
 const (
-	calm    crowding = iota
-	trying           // subscribed to again. Its notifications must be few for a while before they count as announced again.
-	crowded          // not subscribed to
+	normal    flood = iota
+	probation       // subscribed to again. Its notifications must be few for a while before they count as announced again.
+	flooded         // not subscribed to
 )
 
-// crowds is the part of a [Node] about too many messages.
-type crowds struct {
-	// strays are the messages that nobody asked for.
-	strays *rate.Limiter
-	// restedAt is when the crowded keys are subscribed to again; zero if there are none.
-	restedAt time.Time
+// floods is the part of a [Node] about too many messages.
+type floods struct {
+	// unasked are the messages that nobody asked for.
+	unasked *rate.Limiter
+	// resumeAt is when the flooded keys are subscribed to again; zero if there are none.
+	resumeAt time.Time
 }
 
 // charge charges a notification of a key to the namespaces that watch it. It reports whether the key or one of these
@@ -41,50 +41,50 @@ func (n *Node) charge(k *key, now time.Time) (tooMany bool) {
 	return tooMany
 }
 
-// crowd ends the subscription to a key for everybody, for a while. Those who watch it must watch it in another way.
-func (n *Node) crowd(k *key, now time.Time) {
-	if k.sub.crowding == crowded {
+// suspend ends the subscription to a key for everybody, for a while. Those who watch it must watch it in another way.
+func (n *Node) suspend(k *key, now time.Time) {
+	if k.sub.flood == flooded {
 		return
 	}
-	k.sub.crowding = crowded
-	if n.restedAt.IsZero() {
-		n.restedAt = now.Add(n.options.Timing.Rest)
+	k.sub.flood = flooded
+	if n.resumeAt.IsZero() {
+		n.resumeAt = now.Add(n.options.Timing.Rest)
 	}
-	n.mark(k, notified, coalesce.Changed)
-	n.settle(k)
+	n.wake(k, notified, coalesce.Changed)
+	n.plan(k)
 }
 
-// rest has the crowded keys subscribed to again when their time has come. Those that were the last time are calm.
-func (n *Node) rest(now time.Time) {
-	if n.restedAt.IsZero() || now.Before(n.restedAt) {
+// resume has the flooded keys subscribed to again when their time has come. Those that were the last time are normal.
+func (n *Node) resume(now time.Time) {
+	if n.resumeAt.IsZero() || now.Before(n.resumeAt) {
 		return
 	}
-	n.restedAt = time.Time{}
+	n.resumeAt = time.Time{}
 	for _, k := range n.keys {
-		switch k.sub.crowding {
-		case crowded:
-			k.sub.crowding = trying
-			n.restedAt = now.Add(n.options.Timing.Rest)
-			n.settle(k)
-		case trying:
-			k.sub.crowding = calm
-			n.mark(k, notified, coalesce.Changed)
-		case calm:
+		switch k.sub.flood {
+		case flooded:
+			k.sub.flood = probation
+			n.resumeAt = now.Add(n.options.Timing.Rest)
+			n.plan(k)
+		case probation:
+			k.sub.flood = normal
+			n.wake(k, notified, coalesce.Changed)
+		case normal:
 		}
 	}
 }
 
-// stray takes messages that nobody asked for, about a key that is not subscribed to any longer, or about nil. The error
+// unsolicited takes messages that nobody asked for, about a key that is not subscribed to any longer, or about nil. The error
 // means that there are too many, and ends the connection. A server goes on to send what it has published before
 // UNSUBSCRIBE, and may send nothing of any other channel. If it does, no channel is subscribed to for a while.
-func (n *Node) stray(about *key, count int) error {
+func (n *Node) unsolicited(about *key, count int) error {
 	now := time.Now()
-	if n.strays.AllowN(now, count) {
+	if n.unasked.AllowN(now, count) {
 		return nil
 	}
 	if about == nil || !about.sub.here() {
 		for _, k := range n.keys {
-			n.crowd(k, now)
+			n.suspend(k, now)
 		}
 	}
 	return errFlooded

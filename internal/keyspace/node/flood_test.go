@@ -25,7 +25,7 @@ import (
 func newWatched(budgets *budget.Namespaces, c, d []ID) (n *Node, marked map[string]int) {
 	marked = map[string]int{}
 	n = New(Options{
-		Mark: func(id ID, _ coalesce.Cause) { marked[id.Namespace]++ }, Budgets: budgets, Recorder: &harness{}, Timing: DefaultTiming(),
+		Wake: func(id ID, _ coalesce.Cause) { marked[id.Namespace]++ }, Budgets: budgets, Recorder: &harness{}, Timing: DefaultTiming(),
 	})
 	n.received = func() { /* not counted */ }
 	n.evidence.SettingRead(verify.Setting{Readable: true}, time.Now())
@@ -59,7 +59,7 @@ func end(n *Node) []string {
 
 func push(n *Node, key string) error { return n.event(channelOf(key), "lpush") }
 
-func isCrowded(n *Node, key string) bool { return n.State(key).Subscription.Crowded }
+func isFlooded(n *Node, key string) bool { return n.State(key).Subscription.Flooded }
 
 // idsOf returns so many ids of a namespace.
 func idsOf(namespace string, count int) (ids []ID) {
@@ -76,11 +76,11 @@ func TestAKeyIsPaidForByAllWhoWatchIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		n, marked := newWatched(&budget.Namespaces{}, slices.Concat(idsOf("many", 1000), idsOf("one", 1)), idsOf("one", 2))
-		for !isCrowded(n, "c") {
+		for !isFlooded(n, "c") {
 			g.Expect(push(n, "c")).To(Succeed())
 		}
 		g.Expect(marked["many"]).To(BeNumerically("~", budget.NamespaceBurst, 3*1000), "and a mark for each when it rests")
-		g.Expect(isCrowded(n, "d")).To(BeFalse())
+		g.Expect(isFlooded(n, "d")).To(BeFalse())
 		g.Expect(end(n)).To(ConsistOf("c"))
 	})
 }
@@ -97,11 +97,11 @@ func TestANamespaceHasOneBudgetForAllItsServers(t *testing.T) {
 			for range 500 {
 				g.Expect(push(n, "c")).To(Succeed())
 			}
-			if isCrowded(n, "c") {
+			if isFlooded(n, "c") {
 				resting++
 			}
 			g.Expect(push(n, "d")).To(Succeed())
-			g.Expect(isCrowded(n, "d")).To(BeFalse(), "server %d", server)
+			g.Expect(isFlooded(n, "d")).To(BeFalse(), "server %d", server)
 		}
 		g.Expect(resting).To(Equal(60), "the first forty use up the budget")
 	})
@@ -119,17 +119,17 @@ func TestTheEndOfAFloodEndsNoSession(t *testing.T) {
 		}
 		leaving := take(n.toUnsubscribe, unsubscribing)
 		g.Expect(leaving).To(ConsistOf("c"))
-		for range budget.StrayBurst {
+		for range budget.UnsolicitedBurst {
 			g.Expect(push(n, "c")).To(Succeed(), "the session would end")
 		}
 		g.Expect(push(n, "d")).To(Succeed())
-		g.Expect(isCrowded(n, "d")).To(BeFalse())
+		g.Expect(isFlooded(n, "d")).To(BeFalse())
 
 		g.Expect(push(n, "c")).To(MatchError(errFlooded))
-		g.Expect(isCrowded(n, "d")).To(BeFalse(), "the server may have sent nothing of it")
+		g.Expect(isFlooded(n, "d")).To(BeFalse(), "the server may have sent nothing of it")
 		n.unsubscribed("c")
 		g.Expect(push(n, "c")).To(MatchError(errFlooded))
-		g.Expect(isCrowded(n, "d")).To(BeTrue(), "the server is left for a while")
+		g.Expect(isFlooded(n, "d")).To(BeTrue(), "the server is left for a while")
 	})
 }
 
@@ -155,10 +155,10 @@ func TestARestIsOverAfterAMinute(t *testing.T) {
 		}
 		after := func(d time.Duration) {
 			time.Sleep(d)
-			n.rest(time.Now())
+			n.resume(time.Now())
 		}
 		floods()
-		g.Expect(isCrowded(n, "c")).To(BeTrue())
+		g.Expect(isFlooded(n, "c")).To(BeTrue())
 		g.Expect(end(n)).To(ConsistOf("c"))
 		after(time.Minute - 1)
 		g.Expect(confirm(n)).To(BeEmpty())
@@ -167,7 +167,7 @@ func TestARestIsOverAfterAMinute(t *testing.T) {
 		after(1)
 		g.Expect(confirm(n)).To(ConsistOf("c"))
 		g.Expect(marked["a"]).To(Equal(1), "a subscription begins with a wake")
-		g.Expect(isCrowded(n, "c")).To(BeTrue(), "the flood may go on")
+		g.Expect(isFlooded(n, "c")).To(BeTrue(), "the flood may go on")
 		after(30 * time.Second)
 		floods()
 		g.Expect(end(n)).To(ConsistOf("c"))
@@ -176,10 +176,10 @@ func TestARestIsOverAfterAMinute(t *testing.T) {
 		g.Expect(confirm(n)).To(ConsistOf("c"))
 		clear(marked)
 		after(time.Minute - 1)
-		g.Expect(isCrowded(n, "c")).To(BeTrue())
+		g.Expect(isFlooded(n, "c")).To(BeTrue())
 		g.Expect(marked["a"]).To(BeZero())
 		after(1)
-		g.Expect(isCrowded(n, "c")).To(BeFalse())
+		g.Expect(isFlooded(n, "c")).To(BeFalse())
 		g.Expect(marked["a"]).To(Equal(1), "the verdict has changed")
 	})
 }
@@ -195,7 +195,7 @@ func FuzzEvents(f *testing.F) {
 		g := NewWithT(t)
 		var ids []string
 		n := New(Options{
-			Mark: func(id ID, _ coalesce.Cause) { ids = append(ids, id.Name) }, Budgets: &budget.Namespaces{}, Recorder: &harness{},
+			Wake: func(id ID, _ coalesce.Cause) { ids = append(ids, id.Name) }, Budgets: &budget.Namespaces{}, Recorder: &harness{},
 		})
 		n.received = func() { /* not counted */ }
 		n.evidence.SettingRead(verify.Setting{Readable: true}, time.Now())

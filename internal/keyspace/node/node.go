@@ -96,8 +96,8 @@ type Options struct {
 	Database int
 	// Name is that of the server in metrics.
 	Name string
-	// Mark is called for each id whose key may have changed. It must not block, and must not use the Node.
-	Mark func(id ID, cause coalesce.Cause)
+	// Wake is called for each id whose key may have changed. It must not block, and must not use the Node.
+	Wake func(id ID, cause coalesce.Cause)
 	// Budgets has how many messages each namespace may take.
 	Budgets *budget.Namespaces
 	// Configure has the recommended flags added to notify-keyspace-events if they are missing.
@@ -125,7 +125,7 @@ type Node struct {
 	classes map[verify.Class]int
 	subscriptions
 	readings
-	crowds
+	floods
 }
 
 // key is a row of the table.
@@ -148,7 +148,7 @@ func New(options Options) *Node {
 		options: options, prefix: "__keyspace@" + strconv.Itoa(options.Database) + "__:",
 		evidence: &verify.Evidence{}, changed: coalesce.NewSignal(), inspect: coalesce.NewSignal(),
 		keys: map[string]*key{}, classes: map[verify.Class]int{},
-		subscriptions: newSubscriptions(), crowds: crowds{strays: budget.NewStrays()},
+		subscriptions: newSubscriptions(), floods: floods{unasked: budget.NewUnsolicited()},
 	}
 }
 
@@ -162,14 +162,14 @@ func (n *Node) Classes() []verify.Class {
 	return slices.Collect(maps.Keys(n.classes))
 }
 
-// Watch makes id watch a key in this way, and no longer as before. It is marked with the cause Confirmed when that has
+// Watch makes id watch a key in this way, and no longer as before. It is woken with the cause Confirmed when that has
 // begun, which is at once if the key is watched so for others. blocked is as in [Node.Block].
 func (n *Node) Watch(name string, id ID, as Interest, blocked bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	k := n.keys[name]
 	if k == nil {
-		k = &key{name: name, watchers: map[ID]*watcher{}, read: reading{place: notDue}}
+		k = &key{name: name, watchers: map[ID]*watcher{}, read: reading{index: notDue}}
 		k.sub = subscription{since: time.Now(), taken: budget.NewKey()}
 		n.keys[name] = k
 	}
@@ -182,9 +182,9 @@ func (n *Node) Watch(name string, id ID, as Interest, blocked bool) {
 	}
 	n.countClass(as, 1)
 	n.countClass(before, -1)
-	n.settle(k)
+	n.plan(k)
 	if as.Notify && !before.Notify && k.sub.status == present || as.Track && !before.Track && k.read.state == armed {
-		n.options.Mark(id, coalesce.Confirmed)
+		n.options.Wake(id, coalesce.Confirmed)
 	}
 }
 
@@ -220,11 +220,11 @@ func (n *Node) Block(name string, id ID, blocked bool) {
 	n.pace(k)
 }
 
-// settle decides what must be sent about a key, and forgets a key that nobody watches. While a reply about the key is
+// plan decides what must be sent about a key, and forgets a key that nobody watches. While a reply about the key is
 // outstanding, the reply decides.
-func (n *Node) settle(k *key) {
-	n.settleSubscription(k)
-	n.settleReading(k)
+func (n *Node) plan(k *key) {
+	n.planSubscription(k)
+	n.planReading(k)
 	if len(k.watchers) == 0 && (k.sub.status == absent || k.sub.status == denied) {
 		delete(n.keys, k.name)
 	}
@@ -242,20 +242,27 @@ func (k *key) wanted(how func(Interest) bool) bool {
 func notified(i Interest) bool { return i.Notify }
 func tracked(i Interest) bool  { return i.Track }
 
-// mark marks those who watch a key in this way.
-func (n *Node) mark(k *key, how func(Interest) bool, cause coalesce.Cause) {
+// wake wakes those who watch a key in this way.
+func (n *Node) wake(k *key, how func(Interest) bool, cause coalesce.Cause) {
 	for id, w := range k.watchers {
 		if how(w.Interest) {
-			n.options.Mark(id, cause)
+			n.options.Wake(id, cause)
 		}
 	}
 }
 
-// wakeAll marks all ids, because something else about the server has changed.
-func (n *Node) wakeAll() {
+// WakeAll wakes all ids, because something about the server has changed, such as that it answers again: their reads may have
+// failed during the outage, and if the session has survived it, nothing else wakes them.
+func (n *Node) WakeAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.wakeAllLocked()
+}
+
+func (n *Node) wakeAllLocked() {
 	for _, k := range n.keys {
 		for id := range k.watchers {
-			n.options.Mark(id, coalesce.Changed)
+			n.options.Wake(id, coalesce.Changed)
 		}
 	}
 }
@@ -293,7 +300,7 @@ func (n *Node) Run(ctx context.Context) {
 	var inspecting sync.WaitGroup
 	defer inspecting.Wait()
 	n.received, n.invalidations = n.options.Recorder.Received(n.options.Name), n.options.Recorder.Invalidated(n.options.Name)
-	inspecting.Go(func() { newInspector(n).run(ctx, n.inspect) })
+	inspecting.Go(func() { n.inspectSetting(ctx) })
 	var backoff connection.Backoff
 	var lastEnd string
 	for n.options.Conn.WaitUp(ctx) == nil {
@@ -319,14 +326,6 @@ func (n *Node) Run(ctx context.Context) {
 	}
 }
 
-// Restored marks all ids, because the server answers again. Their reads may have failed during the outage, and if the
-// session has survived it, nothing else wakes them.
-func (n *Node) Restored() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.wakeAll()
-}
-
 // converse uses one connection until it ends, and its successor if the credentials change. It reports whether the server
 // has let it watch anything.
 func (n *Node) converse(ctx context.Context) (worked bool, err error) {
@@ -349,19 +348,19 @@ func (n *Node) converse(ctx context.Context) (worked bool, err error) {
 }
 
 // end records the end of a connection: the server reports nothing any longer. If the session moves to another connection,
-// all begins there at once. Otherwise it marks those who watched keys.
+// all begins there at once. Otherwise it wakes those who watched keys.
 func (n *Node) end(moves bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, k := range n.keys {
 		if !moves && (k.sub.status == present || k.sub.resumes) {
-			n.mark(k, notified, coalesce.Lost)
+			n.wake(k, notified, coalesce.Lost)
 		}
 		if !moves && k.read.tracked {
-			n.mark(k, tracked, coalesce.Lost)
+			n.wake(k, tracked, coalesce.Lost)
 		}
 		k.sub.end(moves)
 		k.read.end(moves)
-		n.settle(k)
+		n.plan(k)
 	}
 }

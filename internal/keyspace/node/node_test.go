@@ -147,7 +147,7 @@ func start(t *testing.T, options connection.Options, timing Timing, as Interest,
 	t.Helper()
 	h := &harness{Gomega: NewWithT(t), pool: connection.NewPool(options)}
 	h.Node = New(Options{
-		Conn: h.pool.Conn(auth.Endpoint{Address: "redis:6379"}, 0), Mark: h.note, Recorder: h, Timing: timing,
+		Conn: h.pool.Conn(auth.Endpoint{Address: "redis:6379"}, 0), Wake: h.note, Recorder: h, Timing: timing,
 		Log: funcr.New(h.log, funcr.Options{}), Budgets: &budget.Namespaces{},
 	})
 	for _, key := range keys {
@@ -264,7 +264,7 @@ func TestAKeyThatIsNotWatchedIsForgotten(t *testing.T) {
 		defer mu.Unlock()
 		h.Expect(log).To(ContainElements("unsubscribe "+channelOf("a"), "client tracking off"))
 		h.Expect(h.keys).To(HaveLen(1))
-		h.Expect(h.timetable).To(BeEmpty())
+		h.Expect(h.readQueue).To(BeEmpty())
 		h.Expect(h.classes).To(Equal(map[verify.Class]int{verify.ClassList: 1}))
 	})
 }
@@ -546,7 +546,7 @@ func TestChangesAtAnyMoment(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	h := &harness{Gomega: NewWithT(t), pool: connection.NewPool(connection.Options{})}
 	h.Node = New(Options{
-		Conn: h.pool.Conn(auth.Endpoint{Address: server.Addr()}, 0), Mark: h.note, Recorder: h, Timing: DefaultTiming(),
+		Conn: h.pool.Conn(auth.Endpoint{Address: server.Addr()}, 0), Wake: h.note, Recorder: h, Timing: DefaultTiming(),
 		Log: logr.Discard(), Budgets: &budget.Namespaces{},
 	})
 	var running sync.WaitGroup

@@ -50,21 +50,21 @@ type reading struct {
 	// length is the last reply of this session, and equal how many replies in a row had the same length.
 	length int64
 	equal  int
-	// crowded means that all namespaces that watch the key have taken too many messages.
-	crowded bool
+	// overdrawn means that all namespaces that watch the key have taken too many messages.
+	overdrawn bool
 	// seenAt is when the key was last armed, or a change of it was reported.
 	seenAt time.Time
-	// sentAt is when it was last read. due is when it is to be read, if it has a place in the timetable.
+	// sentAt is when it was last read. due is when it is to be read, if it has an index in the queue of reads.
 	sentAt, due time.Time
-	place       int
+	index       int
 }
 
-// notDue is the place of a key that is not in the timetable.
+// notDue is the index of a key that is not in the queue of reads.
 const notDue = -1
 
 // readings is the part of a [Node] about the second column.
 type readings struct {
-	timetable timetable
+	readQueue readQueue
 	// tracks is how many keys are to be tracked.
 	tracks int
 	// trackAt is when tracking may begin, after the server has refused it, or after short sessions: one that has ended
@@ -76,8 +76,8 @@ type readings struct {
 	proven    bool
 }
 
-// settleReading decides whether a key must be read.
-func (n *Node) settleReading(k *key) {
+// planReading decides whether a key must be read.
+func (n *Node) planReading(k *key) {
 	wanted := k.wanted(tracked)
 	switch {
 	case wanted && k.read.state == unwanted:
@@ -91,7 +91,7 @@ func (n *Node) settleReading(k *key) {
 			n.options.Recorder.Untracked(n.options.Name, n.options.Database)
 		}
 		n.unschedule(k)
-		k.read = reading{place: notDue}
+		k.read = reading{index: notDue}
 		n.changed.Set()
 	}
 	n.pace(k)
@@ -99,7 +99,7 @@ func (n *Node) settleReading(k *key) {
 
 // pace sets when a key is read that is to be read.
 func (n *Node) pace(k *key) {
-	if k.read.place != notDue && k.read.confirmed && k.read.state == disarmed {
+	if k.read.index != notDue && k.read.confirmed && k.read.state == disarmed {
 		n.schedule(k, k.read.sentAt.Add(n.spacing(k)))
 	}
 }
@@ -109,7 +109,7 @@ func (n *Node) spacing(k *key) time.Duration {
 	for _, w := range k.watchers {
 		blocked = blocked && (w.blocked || !w.Track)
 	}
-	if blocked || k.read.equal >= quietReplies || k.read.crowded {
+	if blocked || k.read.equal >= quietReplies || k.read.overdrawn {
 		return quietSpacing
 	}
 	return readSpacing
@@ -128,8 +128,8 @@ func (k *key) interest() (class verify.Class, asking bool) {
 
 // takeDue returns up to maxBatch keys to read now.
 func (n *Node) takeDue(now time.Time) (keys []*key) {
-	for len(keys) < maxBatch && len(n.timetable) > 0 && !now.Before(n.timetable[0].read.due) {
-		k := n.timetable[0]
+	for len(keys) < maxBatch && len(n.readQueue) > 0 && !now.Before(n.readQueue[0].read.due) {
+		k := n.readQueue[0]
 		n.unschedule(k)
 		k.read.state, k.read.sentAt = inFlight, now
 		keys = append(keys, k)
@@ -137,7 +137,7 @@ func (n *Node) takeDue(now time.Time) (keys []*key) {
 	return keys
 }
 
-// arm records the length of a key, which is armed now. It marks those who watch it, because the key may have changed since
+// arm records the length of a key, which is armed now. It wakes those who watch it, because the key may have changed since
 // it was last armed. An equal length may hide that one element was added and another one removed, so it counts as growth,
 // but not always.
 func (n *Node) arm(name string, length int64) {
@@ -160,8 +160,8 @@ func (n *Node) arm(name string, length int64) {
 	}
 	now := time.Now()
 	k.read.state, k.read.length, k.read.seenAt = armed, length, now
-	k.read.crowded = n.overdrawn(k, now)
-	n.mark(k, tracked, cause)
+	k.read.overdrawn = n.overdrawn(k, now)
+	n.wake(k, tracked, cause)
 }
 
 // overdrawn charges a reply to the namespaces that track the key. It reports whether all of them have taken too many.
@@ -182,7 +182,7 @@ func (n *Node) refuse(name string, after time.Duration) {
 		return
 	}
 	if k.read.tracked {
-		n.mark(k, tracked, coalesce.Lost)
+		n.wake(k, tracked, coalesce.Lost)
 	}
 	k.read.tracked, k.read.confirmed = false, false
 	k.read.state = refused
@@ -205,9 +205,9 @@ func (n *Node) invalidated(k *key) (wasArmed bool) {
 func (n *Node) invalidate(names any) error {
 	n.invalidations()
 	list, _ := names.([]any)
-	asked, strays := 0, 0
+	asked, unasked := 0, 0
 	if len(list) == 0 {
-		strays = 1 // Nothing limits how many of these a server sends.
+		unasked = 1 // Nothing limits how many of these a server sends.
 	}
 	if names == nil {
 		for _, k := range n.keys {
@@ -221,14 +221,14 @@ func (n *Node) invalidate(names any) error {
 		if n.invalidated(n.keys[name]) {
 			asked++
 		} else {
-			strays++
+			unasked++
 		}
 	}
 	if asked > 0 && !n.proven {
 		n.proven = true
-		n.wakeAll()
+		n.wakeAllLocked()
 	}
-	return n.stray(nil, strays)
+	return n.unsolicited(nil, unasked)
 }
 
 // track records the reply to CLIENT TRACKING ON. All keys are to be read on this connection.
@@ -255,7 +255,7 @@ func (n *Node) endTracking() (tracked bool) {
 	n.options.Recorder.Tracked(n.options.Name, n.options.Database, false)
 	if n.proven {
 		n.proven = false
-		n.wakeAll()
+		n.wakeAllLocked()
 	}
 	n.trackPause = min(max(2*n.trackPause, firstPause), n.options.Timing.LongestPause)
 	if time.Since(n.trackedAt) >= n.options.Timing.ShortSession {
@@ -274,50 +274,50 @@ func (r *reading) end(moves bool) {
 	}
 }
 
-// timetable has the keys to read, the one that is due first at the front.
-type timetable []*key
+// readQueue has the keys to read, the one that is due first at the front.
+type readQueue []*key
 
 // schedule gives a key its time.
 func (n *Node) schedule(k *key, due time.Time) {
 	k.read.due = due
-	if k.read.place == notDue {
-		heap.Push(&n.timetable, k)
+	if k.read.index == notDue {
+		heap.Push(&n.readQueue, k)
 	} else {
-		heap.Fix(&n.timetable, k.read.place)
+		heap.Fix(&n.readQueue, k.read.index)
 	}
 	n.changed.Set()
 }
 
 func (n *Node) unschedule(k *key) {
-	if k.read.place != notDue {
-		heap.Remove(&n.timetable, k.read.place)
+	if k.read.index != notDue {
+		heap.Remove(&n.readQueue, k.read.index)
 	}
 }
 
 // Len implements [heap.Interface].
-func (t timetable) Len() int { return len(t) }
+func (t readQueue) Len() int { return len(t) }
 
 // Less implements [heap.Interface].
-func (t timetable) Less(i, j int) bool { return t[i].read.due.Before(t[j].read.due) }
+func (t readQueue) Less(i, j int) bool { return t[i].read.due.Before(t[j].read.due) }
 
 // Swap implements [heap.Interface].
-func (t timetable) Swap(i, j int) {
+func (t readQueue) Swap(i, j int) {
 	t[i], t[j] = t[j], t[i]
-	t[i].read.place, t[j].read.place = i, j
+	t[i].read.index, t[j].read.index = i, j
 }
 
 // Push implements [heap.Interface].
-func (t *timetable) Push(x any) {
+func (t *readQueue) Push(x any) {
 	k, _ := x.(*key)
-	k.read.place = len(*t)
+	k.read.index = len(*t)
 	*t = append(*t, k)
 }
 
 // Pop implements [heap.Interface].
-func (t *timetable) Pop() any {
+func (t *readQueue) Pop() any {
 	last := len(*t) - 1
 	k := (*t)[last]
 	*t = (*t)[:last]
-	k.read.place = notDue
+	k.read.index = notDue
 	return k
 }

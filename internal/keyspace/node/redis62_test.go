@@ -55,9 +55,9 @@ func TestASessionWithRedis62(t *testing.T) {
 		h.Expect(state.Armed.Present).To(BeTrue())
 		h.Expect(state.Proven).To(BeTrue())
 		h.Expect(reads.Load()).To(BeEquivalentTo(2), "after the invalidation again")
-		verdict, _ := verify.Judge(h.Evidence(), []verify.Key{{
+		verdict, _ := verify.Judge(h.Evidence(), verify.Key{
 			Class: verify.ClassList, Subscription: state.Subscription, Audit: &verify.Audit{},
-		}}, h.Classes, time.Now())
+		}, h.Classes, time.Now())
 		h.Expect(verdict.Reason).To(Equal(verify.ReasonSubscribed))
 		h.Watch("emails", named("emails"), notWatched, false)
 		h.Eventually(ended.Load).WithTimeout(timeout).Should(BeEquivalentTo(1))

@@ -190,7 +190,7 @@ func (s *session) pushed(push []any) error {
 	case kind == "pong":
 		return s.answered(kind, nil)
 	default:
-		return s.node.stray(nil, 1)
+		return s.node.unsolicited(nil, 1)
 	}
 }
 

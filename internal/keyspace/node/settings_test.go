@@ -25,13 +25,13 @@ import (
 // noFlags is the reply of a server that publishes no events.
 const noFlags = "%1\r\n$22\r\nnotify-keyspace-events\r\n$0\r\n\r\n"
 
-// inspected is a running inspector. changed is set when it calls changed.
+// inspected is a node that reads the setting of its server. changed is set when it marks those who watch its keys.
 type inspected struct {
-	*inspector
+	*Node
 	changed coalesce.Signal
 }
 
-// inspect runs an inspector of the server at addr until the test ends, for keys of these classes. A session has begun.
+// inspect reads the setting of the server at addr until the test ends, for keys of these classes.
 func inspect(t *testing.T, addr string, configure bool, classes ...verify.Class) *inspected {
 	t.Helper()
 	return inspectOn(t, auth.Endpoint{Address: addr}, connection.Options{}, configure, classes...)
@@ -50,15 +50,16 @@ func inspectOn(
 	t.Helper()
 	pool := connection.NewPool(options)
 	is := &inspected{changed: coalesce.NewSignal()}
-	is.inspector = &inspector{
-		conn: pool.Conn(endpoint, 0), evidence: &verify.Evidence{}, changed: is.changed.Set,
-		configure: configure, classes: func() []verify.Class { return classes }, log: logr.Discard(),
+	is.Node = New(Options{
+		Conn: pool.Conn(endpoint, 0), Wake: func(ID, coalesce.Cause) { is.changed.Set() },
+		Configure: configure, Recorder: &harness{}, Timing: DefaultTiming(), Log: logr.Discard(),
+	})
+	for _, class := range classes {
+		is.Watch(string(class), named("a"), Interest{Class: class, Notify: true}, false)
 	}
-	began := coalesce.NewSignal()
-	began.Set()
 	var running sync.WaitGroup
 	running.Go(func() { _ = pool.Start(t.Context()) })
-	running.Go(func() { is.run(t.Context(), began) })
+	running.Go(func() { is.inspectSetting(t.Context()) })
 	t.Cleanup(running.Wait)
 	return is
 }
@@ -67,7 +68,7 @@ func inspectOn(
 func verdict(inspector *inspected) verify.Verdict {
 	subscribed := verify.Subscription{Present: true, Since: time.Now().Add(-time.Hour)}
 	key := verify.Key{Class: verify.ClassList, Subscription: subscribed, Audit: &verify.Audit{}}
-	verdict, _ := verify.Judge(inspector.evidence, []verify.Key{key}, inspector.classes, time.Now())
+	verdict, _ := verify.Judge(inspector.Evidence(), key, inspector.Classes, time.Now())
 	return verdict
 }
 
@@ -111,7 +112,7 @@ func TestOddAnswersToTheQuestion(t *testing.T) {
 				}, false, verify.ClassList)
 				g.Eventually(asked.Load).WithTimeout(timeout).Should(BeNumerically(">=", 1))
 				g.Eventually(func() verify.Reason { return verdict(inspector).Reason }).WithTimeout(timeout).Should(Equal(c.want))
-				g.Expect(inspector.conn.Do(t.Context(), func(ctx context.Context, client connection.Client) error {
+				g.Expect(inspector.options.Conn.Do(t.Context(), func(ctx context.Context, client connection.Client) error {
 					return client.LLen(ctx, "emails").Err()
 				})).To(Succeed(), "other commands still work")
 			})

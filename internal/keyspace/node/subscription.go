@@ -36,8 +36,8 @@ type subscription struct {
 	// heardAt and shrunkAt are the times of the last growth event and the last shrink event.
 	heardAt, shrunkAt time.Time
 	// taken counts the notifications.
-	taken    *rate.Limiter
-	crowding crowding
+	taken *rate.Limiter
+	flood flood
 }
 
 // subscriptions is the part of a [Node] about the first column.
@@ -52,8 +52,8 @@ func newSubscriptions() subscriptions {
 	return subscriptions{toSubscribe: map[string]*key{}, toUnsubscribe: map[string]*key{}}
 }
 
-// settleSubscription decides what must be sent so that a channel is subscribed to while somebody needs its notifications.
-func (n *Node) settleSubscription(k *key) {
+// planSubscription decides what must be sent so that a channel is subscribed to while somebody needs its notifications.
+func (n *Node) planSubscription(k *key) {
 	delete(n.toSubscribe, k.name)
 	delete(n.toUnsubscribe, k.name)
 	switch needed := k.needed(); {
@@ -67,7 +67,7 @@ func (n *Node) settleSubscription(k *key) {
 }
 
 // needed reports whether the channel of a key should be subscribed to.
-func (k *key) needed() bool { return k.sub.crowding != crowded && k.wanted(notified) }
+func (k *key) needed() bool { return k.sub.flood != flooded && k.wanted(notified) }
 
 // take returns the names of up to maxBatch of these keys, whose commands will be sent now.
 func take(from map[string]*key, next status) (names []string) {
@@ -89,15 +89,15 @@ func (n *Node) subscribed(name string) {
 		return
 	}
 	k.sub.status, k.sub.since, k.sub.forbidden, k.sub.resumes = present, time.Now(), false, false
-	n.mark(k, notified, coalesce.Confirmed)
-	n.settle(k)
+	n.wake(k, notified, coalesce.Confirmed)
+	n.plan(k)
 }
 
 // unsubscribed records that the server confirmed UNSUBSCRIBE.
 func (n *Node) unsubscribed(name string) {
 	if k := n.keys[name]; k != nil {
 		k.sub.end(false)
-		n.settle(k)
+		n.plan(k)
 	}
 }
 
@@ -110,13 +110,13 @@ func (n *Node) deny(names []string, forbidden bool) {
 	for _, name := range names {
 		k := n.keys[name]
 		if k.sub.resumes {
-			n.mark(k, notified, coalesce.Lost)
+			n.wake(k, notified, coalesce.Lost)
 		} else if k.sub.forbidden != forbidden {
-			n.mark(k, notified, coalesce.Changed)
+			n.wake(k, notified, coalesce.Changed)
 		}
 		k.sub.status, k.sub.forbidden, k.sub.retryAt, k.sub.resumes = denied, forbidden, retryAt, false
 		n.retryAt = verify.Earlier(n.retryAt, retryAt)
-		n.settle(k)
+		n.plan(k)
 	}
 }
 
@@ -133,7 +133,7 @@ func (n *Node) retry(now time.Time) {
 			n.retryAt = verify.Earlier(n.retryAt, k.sub.retryAt)
 		default:
 			k.sub.status = absent
-			n.settle(k)
+			n.plan(k)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func (s *subscription) here() bool { return s.status == present || s.status == u
 
 func (s *subscription) state() verify.Subscription {
 	return verify.Subscription{
-		Present: s.here(), Since: s.since, Forbidden: s.forbidden, HeardAt: s.heardAt, ShrunkAt: s.shrunkAt, Crowded: s.crowding != calm,
+		Present: s.here(), Since: s.since, Forbidden: s.forbidden, HeardAt: s.heardAt, ShrunkAt: s.shrunkAt, Flooded: s.flood != normal,
 	}
 }
 
@@ -165,9 +165,9 @@ func (n *Node) event(channel, event string) error {
 	k := n.keys[name]
 	switch {
 	case !ours || k == nil:
-		return n.stray(nil, 1)
+		return n.unsolicited(nil, 1)
 	case !k.sub.here() || !k.needed():
-		return n.stray(k, 1)
+		return n.unsolicited(k, 1)
 	}
 	now, means := time.Now(), meaningOf(event)
 	switch means.cause {
@@ -177,13 +177,13 @@ func (n *Node) event(channel, event string) error {
 		k.sub.shrunkAt = now
 	}
 	if n.charge(k, now) {
-		n.crowd(k, now)
+		n.suspend(k, now)
 	}
 	if means.cause != coalesce.None {
-		n.mark(k, notified, means.cause)
+		n.wake(k, notified, means.cause)
 	}
 	if means.class != 0 && n.evidence.Heard(means.class) { // It may be the proof that others wait for.
-		n.wakeAll()
+		n.wakeAllLocked()
 	}
 	return nil
 }

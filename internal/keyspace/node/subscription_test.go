@@ -132,14 +132,14 @@ func TestTooManyNotificationsOfAKeyEndItsSubscription(t *testing.T) {
 		h.Expect(h.present("a")).To(BeFalse())
 		h.Watch("b", named("b"), byNotifications, false)
 		h.eventuallyPresent("b")
-		h.Expect(h.State("a").Subscription.Crowded).To(BeTrue())
+		h.Expect(h.State("a").Subscription.Flooded).To(BeTrue())
 		time.Sleep(DefaultTiming().Rest)
 		synctest.Wait()
 		h.Expect(h.present("a")).To(BeTrue())
 		h.Expect(subscriptions.Load()).To(BeEquivalentTo(2))
-		h.Expect(h.State("a").Subscription.Crowded).To(BeTrue(), "not calm yet")
+		h.Expect(h.State("a").Subscription.Flooded).To(BeTrue(), "not normal yet")
 		time.Sleep(DefaultTiming().Rest + DefaultTiming().PingAfter)
-		h.Expect(h.State("a").Subscription.Crowded).To(BeFalse())
+		h.Expect(h.State("a").Subscription.Flooded).To(BeFalse())
 		h.Expect(h.ended()).To(BeZero())
 	})
 }
@@ -152,14 +152,14 @@ func TestNotificationsThatNobodyAskedFor(t *testing.T) {
 		h := on(t, modern(func(args []string) string {
 			if args[0] == subscribe {
 				subscriptions.Add(1)
-				return message(subscribe, args[1], "1") + strings.Repeat(message("message", channelOf("other"), "lpush"), budget.StrayBurst+100)
+				return message(subscribe, args[1], "1") + strings.Repeat(message("message", channelOf("other"), "lpush"), budget.UnsolicitedBurst+100)
 			}
 			return redistest.Usual
 		}), byNotifications, "a")
 		h.eventuallyEnded()
 		time.Sleep(DefaultTiming().Rest / 2)
 		h.Expect(subscriptions.Load()).To(BeEquivalentTo(1))
-		h.Expect(h.State("a").Subscription.Crowded).To(BeTrue())
+		h.Expect(h.State("a").Subscription.Flooded).To(BeTrue())
 		h.Expect(h.marked()).To(ContainElements("a Confirmed", "a Changed"))
 	})
 }

@@ -65,8 +65,9 @@ func (a *Audit) overdue(now time.Time) bool {
 	return !a.grownAt.IsZero() && now.Sub(a.grownAt) >= eventDelay
 }
 
-// disproved reports whether the misses show that the server publishes no events for the key.
-func (a *Audit) disproved(now time.Time, key Subscription, silentUntil time.Time) bool {
+// Disproved reports whether the misses show that the server publishes no events for the key, or does not tell of its changes
+// although it tracks the key.
+func (a *Audit) Disproved(now time.Time, key Subscription, silentUntil time.Time) bool {
 	misses := a.misses
 	if a.overdue(now) {
 		misses++
@@ -81,10 +82,4 @@ func (a *Audit) Until(now time.Time) time.Time {
 		return time.Time{}
 	}
 	return a.grownAt.Add(eventDelay)
-}
-
-// Disproved reports whether the depths of a key show that the server does not tell of its changes, although it tracks
-// the key.
-func (a *Audit) Disproved(now time.Time, key Subscription) bool {
-	return a.disproved(now, key, time.Time{})
 }

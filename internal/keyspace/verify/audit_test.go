@@ -35,7 +35,7 @@ func (a *auditing) read(at float64, depth int64) {
 }
 
 func (a *auditing) disprovedAt(at float64) bool {
-	return a.audit.disproved(second(at), a.key(), a.silentUntil)
+	return a.audit.Disproved(second(at), a.key(), a.silentUntil)
 }
 
 func TestGrowthWithoutEventsDisproves(t *testing.T) {

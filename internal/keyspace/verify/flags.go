@@ -56,3 +56,18 @@ func (f Flags) Known() Flags {
 		return -1
 	}, knownFlags))
 }
+
+// Class is a class of commands, named after the type of the keys that they work on. Its value is its flag in
+// notify-keyspace-events.
+type Class byte
+
+// The classes.
+const (
+	ClassList      Class = 'l'
+	ClassStream    Class = 't'
+	ClassSortedSet Class = 'z'
+	ClassSet       Class = 's'
+	ClassHash      Class = 'h'
+)
+
+var allClasses = []Class{ClassList, ClassStream, ClassSortedSet, ClassSet, ClassHash}

@@ -77,8 +77,8 @@ type Subscription struct {
 	HeardAt time.Time
 	// ShrunkAt is the time of the last shrink event; zero if there was none.
 	ShrunkAt time.Time
-	// Crowded means that the key has too many events, or had until a short time ago.
-	Crowded bool
+	// Flooded means that the key has too many events, or had until a short time ago.
+	Flooded bool
 }
 
 // Key is what is known about a key.
@@ -88,23 +88,16 @@ type Key struct {
 	Audit        *Audit
 }
 
-// Judge returns the verdict on keys of a server. It is that of the first key whose growth is not announced. wanted returns
-// the classes of all watched keys of the server: the flags for one class must not be lost when those for another are
-// set. until is when the verdict may change although nothing else happens, and zero if it does not.
-func Judge(server *Evidence, keys []Key, wanted func() []Class, now time.Time) (verdict Verdict, until time.Time) {
-	for _, key := range keys {
-		setting, heard := server.of(key.Class)
-		reason, holds := key.judge(setting, heard, server.SilentUntil(key.Class, now), now)
-		until = Earlier(until, holds)
-		switch reason {
-		case ReasonSubscribed:
-		case ReasonNotConfigured:
-			return notConfigured(setting, wanted), until
-		default:
-			return Verdict{Reason: reason}, until
-		}
+// Judge returns the verdict on a key of a server. wanted returns the classes of all watched keys of the server: the flags
+// for one class must not be lost when those for another are set. until is when the verdict may change although nothing else
+// happens, and zero if it does not.
+func Judge(server *Evidence, key Key, wanted func() []Class, now time.Time) (verdict Verdict, until time.Time) {
+	setting, heard := server.of(key.Class)
+	reason, until := key.judge(setting, heard, server.SilentUntil(key.Class, now), now)
+	if reason == ReasonNotConfigured {
+		return notConfigured(setting, wanted), until
 	}
-	return Verdict{Reason: ReasonSubscribed}, until
+	return Verdict{Reason: reason}, until
 }
 
 func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) (reason Reason, until time.Time) {
@@ -113,7 +106,7 @@ func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) (rea
 	switch {
 	case k.Subscription.Forbidden:
 		return ReasonPermissionDenied, until
-	case k.Subscription.Crowded:
+	case k.Subscription.Flooded:
 		return ReasonTooManyNotifications, until
 	case !k.Subscription.Present && waited:
 		return ReasonUnreachable, until
@@ -121,7 +114,7 @@ func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) (rea
 		return Undecided, grace
 	case setting.silent(k.Class):
 		return ReasonNotConfigured, until
-	case k.Audit.disproved(now, k.Subscription, silentUntil):
+	case k.Audit.Disproved(now, k.Subscription, silentUntil):
 		return ReasonNoEventsObserved, until
 	case heard || setting.Readable:
 		return ReasonSubscribed, k.Audit.Until(now)

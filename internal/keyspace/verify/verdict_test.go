@@ -69,9 +69,9 @@ func TestJudge(t *testing.T) {
 			key: subscribed, server: &Evidence{setting: Setting{Readable: true, Extended: true, Refused: true}},
 			want: Verdict{Reason: ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true},
 		},
-		"too many events": {key: Subscription{Since: short, Crowded: true}, want: Verdict{Reason: ReasonTooManyNotifications}},
+		"too many events": {key: Subscription{Since: short, Flooded: true}, want: Verdict{Reason: ReasonTooManyNotifications}},
 		"too many events until a short time ago": {
-			key: Subscription{Present: true, Since: long, Crowded: true}, server: &Evidence{setting: asked("Kl")},
+			key: Subscription{Present: true, Since: long, Flooded: true}, server: &Evidence{setting: asked("Kl")},
 			want: Verdict{Reason: ReasonTooManyNotifications},
 		},
 		"heard of another class": {
@@ -92,35 +92,25 @@ func TestJudge(t *testing.T) {
 			if audit == nil {
 				audit = &Audit{}
 			}
-			verdict, until := Judge(server, []Key{{ClassList, c.key, audit}}, func() []Class { return []Class{ClassList} }, now)
+			verdict, until := Judge(server, Key{ClassList, c.key, audit}, func() []Class { return []Class{ClassList} }, now)
 			NewWithT(t).Expect(verdict).To(Equal(c.want))
 			NewWithT(t).Expect(until).To(Equal(c.until))
 		})
 	}
 }
 
-func TestTheFirstKeyThatIsNotAnnouncedCounts(t *testing.T) {
+func TestTheFlagsForOtherKeysAreNotLost(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	now := time.Unix(1000, 0)
-	subscribed := Subscription{Present: true, Since: now}
-	list, stream, hash := Key{ClassList, subscribed, &Audit{}}, Key{ClassStream, subscribed, &Audit{}}, Key{ClassHash, subscribed, &Audit{}}
-	forbidden := Key{ClassList, Subscription{Forbidden: true}, &Audit{}}
 	server := &Evidence{setting: Setting{Readable: true, Flags: "Klx"}}
-	all := Verdict{Reason: ReasonNotConfigured, Flags: "Klghtx"}
-	for name, c := range map[string]struct {
-		keys []Key
-		want Verdict
-	}{
-		"none":                    {nil, Verdict{Reason: ReasonSubscribed}},
-		"all are":                 {[]Key{list, list}, Verdict{Reason: ReasonSubscribed}},
-		"the second is not":       {[]Key{list, stream, hash}, all},
-		"the first is not":        {[]Key{hash, list, stream}, all},
-		"the first is forbidden":  {[]Key{forbidden, stream}, Verdict{Reason: ReasonPermissionDenied}},
-		"the second is forbidden": {[]Key{stream, forbidden}, Verdict{Reason: ReasonNotConfigured, Flags: "Klghtx"}},
+	for class, want := range map[Class]Verdict{
+		ClassList: {Reason: ReasonSubscribed},
+		ClassHash: {Reason: ReasonNotConfigured, Flags: "Klghtx"},
 	} {
-		verdict, until := Judge(server, c.keys, func() []Class { return []Class{ClassList, ClassStream, ClassHash} }, now)
-		g.Expect(verdict).To(Equal(c.want), name)
-		g.Expect(until).To(BeZero(), name)
+		key := Key{class, Subscription{Present: true, Since: now}, &Audit{}}
+		verdict, until := Judge(server, key, func() []Class { return []Class{ClassList, ClassStream, ClassHash} }, now)
+		g.Expect(verdict).To(Equal(want), string(class))
+		g.Expect(until).To(BeZero(), string(class))
 	}
 }

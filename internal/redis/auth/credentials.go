@@ -64,9 +64,6 @@ func (Credentials) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "cre
 // Password returns the password. It is empty if the endpoint names none.
 func (c *Credentials) Password() string { return c.password }
 
-// Secured reports whether connections use TLS.
-func (c *Credentials) Secured() bool { return c.tls != nil }
-
 // Expires returns when the first of the certificates in the Secrets expires; zero if there is none.
 func (c *Credentials) Expires() time.Time {
 	if c == nil {

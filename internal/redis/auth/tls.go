@@ -4,6 +4,7 @@
 package auth
 
 import (
+	"context"
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,6 +12,8 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 const (
@@ -113,4 +116,18 @@ func serverName(e Endpoint) string {
 		return e.Address
 	}
 	return strings.TrimSuffix(host, ".")
+}
+
+// Secure does the TLS handshake on a new connection, if the credentials are for TLS. If it fails, it closes the
+// connection and returns a [*failure.HandshakeError].
+func (c *Credentials) Secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	if c.tls == nil {
+		return conn, nil
+	}
+	secured := tls.Client(conn, c.tls)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, &failure.HandshakeError{Err: err}
+	}
+	return secured, nil
 }

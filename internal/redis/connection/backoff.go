@@ -4,7 +4,6 @@
 package connection
 
 import (
-	"cmp"
 	"math/rand/v2"
 	"time"
 )
@@ -18,11 +17,7 @@ const (
 // use.
 //
 // Libraries for exponential back-off would not make it shorter: they return each delay only once.
-type Backoff struct {
-	// Longest is the longest delay; 10 s if it is 0.
-	Longest  time.Duration
-	attempts int
-}
+type Backoff struct{ attempts int }
 
 // Begin records that an attempt begins now.
 func (b *Backoff) Begin() { b.attempts++ }
@@ -31,11 +26,11 @@ func (b *Backoff) Begin() { b.attempts++ }
 func (b *Backoff) Reset() { b.attempts = 0 }
 
 // Delay returns how long to wait until the next attempt: 250 ms, doubled for each attempt since the last success but one,
-// up to the longest delay. Half of it is random, but it is never shorter than 250 ms.
+// up to 10 s. Half of it is random, but it is never shorter than 250 ms.
 func (b *Backoff) Delay() time.Duration {
-	delay, longest := firstDelay, cmp.Or(b.Longest, longestDelay)
-	for n := 1; n < b.attempts && delay < longest; n++ {
-		delay = min(2*delay, longest)
+	delay := firstDelay
+	for n := 1; n < b.attempts && delay < longestDelay; n++ {
+		delay = min(2*delay, longestDelay)
 	}
 	return max(delay/2+rand.N(delay/2+1), firstDelay)
 }

@@ -103,7 +103,7 @@ func TestTheUseOfAWireEndsWhileItIsReplaced(t *testing.T) {
 		next.Close()
 	}
 	g.Expect(used.wires).To(BeEmpty())
-	g.Expect(used.seats.inUse()).To(BeZero())
+	g.Expect(used.permits.inUse()).To(BeZero())
 	g.Eventually(clientsOf).WithArguments(t, server).WithTimeout(timeout).Should(BeZero())
 }
 

@@ -6,7 +6,10 @@ package connection
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -34,16 +37,11 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client Cli
 		return failure.Classify(fmt.Errorf("calling %s on behalf of %s: %w", c.endpoint, c.tenant, failure.ErrBusy))
 	}
 	defer c.pool.calls.end(c.tenant)
-	server, err := c.pool.acquire(c.endpoint)
+	server, client, end, err := c.begin()
 	if err != nil {
 		return err
 	}
-	defer c.pool.release(server)
-	client, err := server.admit(c.database)
-	if err != nil {
-		return err
-	}
-	defer server.seats.begin(c.database)()
+	defer end()
 	defer c.clock(server)()
 	began := time.Now()
 	callCtx, cancel := context.WithTimeout(ctx, server.timing.call)
@@ -65,6 +63,19 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client Cli
 	}
 }
 
+// begin begins a call. The client is nil until credentials are loaded.
+func (c *Conn) begin() (server *server, client *redis.Client, end func(), err error) {
+	if server, err = c.pool.acquire(c.endpoint); err != nil {
+		return nil, nil, nil, err
+	}
+	if client, err = server.admit(c.database); err != nil {
+		c.pool.release(server)
+		return nil, nil, nil, err
+	}
+	ended := server.permits.begin(c.database)
+	return server, client, func() { ended(); c.pool.release(server) }, nil
+}
+
 // ended reports whether ctx is done. A connection may notice the deadline a moment before.
 func ended(ctx context.Context) bool {
 	if deadline, has := ctx.Deadline(); has && !time.Now().Before(deadline) {
@@ -84,16 +95,11 @@ func (c *Conn) clock(server *server) (done func()) {
 // Ask is like Do, but for a command that a server may leave unanswered. If it fails, the state of the endpoint does not
 // change, and its time is not counted against other calls.
 func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client Client) error) error {
-	server, err := c.pool.acquire(c.endpoint)
+	server, client, end, err := c.begin()
 	if err != nil {
 		return err
 	}
-	defer c.pool.release(server)
-	client, err := server.admit(c.database)
-	if err != nil {
-		return err
-	}
-	defer server.seats.begin(c.database)()
+	defer end()
 	callCtx, cancel := context.WithTimeout(ctx, server.timing.call)
 	defer cancel()
 	if client == nil {
@@ -136,4 +142,22 @@ func (c *Conn) await(ctx context.Context, awaited func(*server) bool) error {
 			return failure.Classify(failure.ErrClosed)
 		}
 	}
+}
+
+// memory is what the users of a server remember about it.
+type memory struct {
+	once sync.Once
+	of   any
+}
+
+// Memory returns what the users of the endpoint remember about it: what create returned at the first call, until the pool
+// forgets the server. All callers must agree on the type.
+func (c *Conn) Memory(create func() any) any {
+	server, err := c.pool.acquire(c.endpoint)
+	if err != nil {
+		return create()
+	}
+	defer c.pool.release(server)
+	server.memory.once.Do(func() { server.memory.of = create() })
+	return server.memory.of
 }

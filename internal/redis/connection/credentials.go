@@ -203,10 +203,9 @@ func (s *server) check(ctx context.Context, candidate *auth.Credentials) *failur
 
 // ping connects with these credentials and waits for the reply to PING. It has as much time as a subscription.
 func (s *server) ping(ctx context.Context, with *auth.Credentials) error {
-	conn, err := s.connect(ctx, with, func(conn net.Conn) net.Conn { return resp.Guard(conn, resp.Observer{}) },
-		func(ctx context.Context, conn net.Conn) error {
-			return s.greet(ctx, conn, with, nil, 0, []string{"ping"})
-		})
+	conn, err := s.connect(ctx, with, resp.Guard, func(ctx context.Context, conn net.Conn) error {
+		return s.greet(ctx, conn, with, nil, 0, []string{"ping"})
+	})
 	if err != nil {
 		return err
 	}

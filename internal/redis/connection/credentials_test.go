@@ -112,7 +112,7 @@ func TestASecretIsReadAtOnceWhenItsPasswordIsRefused(t *testing.T) {
 	}
 	named := down(auth.Endpoint{Address: somewhere.Address, Password: password, Namespace: namespace})
 	g.Expect(named.probeDelay()).To(BeZero())
-	named.beginProbe()
+	named.backoff.Begin()
 	g.Expect(named.probeDelay()).To(BeNumerically(">=", firstDelay), "only once")
 	g.Expect(down(somewhere).probeDelay()).To(Equal(rest), "the endpoint has no Secret")
 }

@@ -33,16 +33,13 @@ const dialTimeout = callTimeout * 9 / 10
 // The library goes on with a dial whose call has given up, and keeps the connection for the next call. If the handshake
 // took so long that the call has little time left, the connection is for the next call: the answer would come too late.
 func (s *server) dialCommand(with *auth.Credentials, database int) dialFunc {
-	guard := func(conn net.Conn) net.Conn {
-		return resp.Guard(conn, resp.Observer{Serving: func(more int) { s.count(func(t *traffic) { t.open += more }) }})
-	}
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		began := time.Now()
-		taken, err := s.seats.take(ctx, forReads, database, false)
+		taken, err := s.permits.acquire(ctx, forReads, database, false)
 		if err != nil {
 			return nil, err
 		}
-		conn, err := s.connectIfUp(ctx, with, taken, guard, func(ctx context.Context, conn net.Conn) error {
+		conn, err := s.connectIfUp(ctx, with, taken, resp.Guard, func(ctx context.Context, conn net.Conn) error {
 			return s.greet(ctx, conn, with, taken, database)
 		})
 		if err != nil {
@@ -55,24 +52,17 @@ func (s *server) dialCommand(with *auth.Credentials, database int) dialFunc {
 	}
 }
 
-// dialWire dials a connection for messages about a database, unless the endpoint is down.
-func (s *server) dialWire(ctx context.Context, with *auth.Credentials, taken *seat, greet handshake) (*seated, error) {
-	return s.connectIfUp(ctx, with, taken, func(conn net.Conn) net.Conn {
-		return resp.GuardMessages(conn, resp.Observer{})
-	}, greet)
-}
-
 // handshake is what follows when a server has accepted a connection. The error may be an error reply.
 type handshake func(ctx context.Context, conn net.Conn) error
 
 // connectIfUp connects, unless the server is down. If no other connection works or is being made, and this fails below
-// the Redis protocol, though the caller has not given up, it marks the server down. If it fails, it gives the seat back.
+// the Redis protocol, though the caller has not given up, it marks the server down. If it fails, it releases the permit.
 func (s *server) connectIfUp(
-	ctx context.Context, with *auth.Credentials, taken *seat, guard func(net.Conn) net.Conn, greet handshake,
-) (opened *seated, err error) {
+	ctx context.Context, with *auth.Credentials, taken *permit, guard func(net.Conn) net.Conn, greet handshake,
+) (opened *permitted, err error) {
 	defer func() {
 		if err != nil {
-			taken.leave()
+			taken.release()
 		}
 	}()
 	alone, done, err := s.acquireDial(ctx)
@@ -88,7 +78,7 @@ func (s *server) connectIfUp(
 		return taken.hold(conn), nil
 	}
 	if farewell, ok := errors.AsType[*resp.FarewellError](err); ok && failure.TooManyClients(farewell.Reply) {
-		s.seats.giveBack()
+		s.permits.giveBack()
 	}
 	if gaveUp := errors.Is(ctx.Err(), context.Canceled); alone && !gaveUp && belowRedis(err) {
 		s.markDown(with, failure.Classify(err))
@@ -127,33 +117,32 @@ func (s *server) connect(
 	conn := guard(secured)
 	if err := greet(ctx, conn); err != nil {
 		_ = conn.Close()
-		return nil, err
+		return nil, failure.BeforeFirstReply(err)
 	}
 	s.count(func(t *traffic) { t.met = time.Now() })
 	return conn, nil
 }
 
-// dialSlots limit the dials to a server. While no connection works, first is held until the handshake has ended, whether or
-// not anybody still waits for the connection: one dial finds out whether the server is down, and the others need not try.
-// While a connection works, more applies instead, so that connecting to a distant server does not take too long.
-type dialSlots struct{ first, more chan struct{} }
-
 // acquireDial waits until the caller may dial. It returns whether no other dial is under way and no connection works.
 // The caller must call done.
+//
+// While no connection works, the first slot is held until the handshake has ended, whether or not anybody still waits for
+// the connection: one dial finds out whether the server is down, and the others need not try. While a connection works, there
+// are more slots instead, so that connecting to a distant server does not take too long.
 func (s *server) acquireDial(ctx context.Context) (alone bool, done func(), err error) {
-	if !s.serves() {
-		if err := acquireSlot(ctx, s.dialSlots.first); err != nil {
+	if !s.permits.serving() {
+		if err := acquireSlot(ctx, s.firstDial); err != nil {
 			return false, nil, err
 		}
-		if !s.serves() {
-			return true, func() { <-s.dialSlots.first }, nil
+		if !s.permits.serving() {
+			return true, func() { <-s.firstDial }, nil
 		}
-		<-s.dialSlots.first // A connection works by now.
+		<-s.firstDial // A connection works by now.
 	}
-	if err := acquireSlot(ctx, s.dialSlots.more); err != nil {
+	if err := acquireSlot(ctx, s.moreDials); err != nil {
 		return false, nil, err
 	}
-	return false, func() { <-s.dialSlots.more }, nil
+	return false, func() { <-s.moreDials }, nil
 }
 
 // acquireSlot waits for a free slot. The error is [failure.ErrBusy], because it does not mean that the endpoint has

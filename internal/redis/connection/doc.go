@@ -56,9 +56,9 @@
 //	credentials.go  what Secrets have, and what the server accepts of it
 //	rotation.go     from one password to the next
 //	dial.go         how a connection is made, and how many at once
-//	handshake.go    HELLO, AUTH and SELECT
-//	seats.go        how many connections there are, and what for
-//	conn.go         calls, with client.go, calls.go, traffic.go and failure.go
+//	handshake.go    HELLO, AUTH and SELECT, of which the client library sees nothing
+//	permits.go      how many connections there are, and what for, with permit.go
+//	conn.go         calls, with client.go, calls.go and failure.go
 //	identity.go     whether the server is what it must be
-//	wire.go         connections for messages, with wires.go
+//	wire.go         connections for messages
 package connection

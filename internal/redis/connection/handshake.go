@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,14 +24,11 @@ const anyPassword = "none"
 // greet makes the handshake on a new connection: it authenticates, selects the database, and checks that the server is
 // what the endpoint says. The further commands are sent with these. The error may be an error reply.
 //
-// The seat, unless it is nil, gets what the server says that it is.
+// The permit, unless it is nil, gets what the server says that it is.
 func (s *server) greet(
-	ctx context.Context, conn net.Conn, with *auth.Credentials, taken *seat, database int, further ...[]string,
+	ctx context.Context, conn net.Conn, with *auth.Credentials, taken *permit, database int, further ...[]string,
 ) error {
-	if database != 0 {
-		further = append([][]string{selectCommand(database)}, further...)
-	}
-	_, replies, err := s.introduce(ctx, conn, with, taken, further)
+	_, replies, err := s.introduce(ctx, conn, with, taken, database, further)
 	if err != nil {
 		return err
 	}
@@ -38,19 +36,26 @@ func (s *server) greet(
 }
 
 // introduce authenticates, and checks that the server is what the endpoint says. It returns the reply to HELLO, or nil
-// without one, and the replies to the further commands. All are sent in one round trip, so that a server far away can be
-// reached in time. A server that rejects HELLO, unless because of the password, gets AUTH in a second one: services that
-// do not know HELLO have errors of their own.
+// without one, and the replies to SELECT, unless the database is 0, and to the further commands. All are sent in one round
+// trip, so that a server far away can be reached in time. A server that rejects HELLO, unless because of the password, gets
+// AUTH in a second one: services that do not know HELLO have errors of their own.
 func (s *server) introduce(
-	ctx context.Context, conn net.Conn, with *auth.Credentials, taken *seat, further [][]string,
+	ctx context.Context, conn net.Conn, with *auth.Credentials, taken *permit, database int, further [][]string,
 ) (greeting any, replies []any, err error) {
+	if database != 0 {
+		further = slices.Concat([][]string{{"select", strconv.Itoa(database)}}, further)
+	}
 	replies, err = exchange(ctx, conn, append([][]string{hello(s.endpoint, with)}, further...))
 	if err != nil {
 		return nil, nil, err
 	}
 	refusal, refused := replies[0].(resp.Error)
 	if !refused {
-		if fault := recognize(s.endpoint.Role, taken, identityOf(replies[0])); fault != nil {
+		is := identityOf(replies[0])
+		if taken != nil {
+			taken.recognize(is)
+		}
+		if fault := faultOf(s.endpoint.Role, is); fault != nil {
 			return nil, nil, fault
 		}
 		return replies[0], replies[1:], nil
@@ -95,8 +100,11 @@ func exchange(ctx context.Context, conn net.Conn, commands [][]string) ([]any, e
 	for _, command := range commands {
 		sent = resp.AppendCommand(sent, command...)
 	}
-	if _, err := conn.Write(sent); err != nil {
+	if _, err := conn.Write(sent); failure.IsTimeout(err) {
 		return nil, err
+	} else if err != nil { // The server may have closed the connection after an alert, which can still be read.
+		_, reason := conn.Read(make([]byte, 1))
+		return nil, cmp.Or(reason, err)
 	}
 	from, replies := resp.NewReader(conn), make([]any, len(commands))
 	for i := range replies {
@@ -113,8 +121,6 @@ func exchange(ctx context.Context, conn net.Conn, commands [][]string) ([]any, e
 	}
 	return replies, conn.SetDeadline(time.Time{})
 }
-
-func selectCommand(database int) []string { return []string{"select", strconv.Itoa(database)} }
 
 // hello returns the command that switches to RESP3 and authenticates.
 func hello(e auth.Endpoint, with *auth.Credentials) []string {
@@ -147,4 +153,37 @@ func login(e auth.Endpoint, with *auth.Credentials) (user, password string) {
 		password = anyPassword
 	}
 	return e.Username, password
+}
+
+// greeted is a connection after its handshake, for the client library. The library begins with a HELLO of its own, in one
+// write, and greeted answers that itself: the server has answered one already, and may be far away.
+type greeted struct {
+	*permitted
+	begun  bool
+	answer string // what is still to be read of the answer
+}
+
+// libraryGreeting is the answer to the HELLO of the library, which ignores what it says: a map without entries.
+const libraryGreeting = "%0\r\n"
+
+// forLibrary wraps a connection after its handshake. The library looks at its socket before it uses it again.
+func forLibrary(conn *permitted) net.Conn { return &greeted{permitted: conn, answer: libraryGreeting} }
+
+// Write writes to the connection, except for the first time.
+func (g *greeted) Write(b []byte) (int, error) {
+	if !g.begun {
+		g.begun = true
+		return len(b), nil
+	}
+	return g.permitted.Write(b)
+}
+
+// Read reads from the connection, after the answer to the first write.
+func (g *greeted) Read(b []byte) (int, error) {
+	if g.answer != "" {
+		n := copy(b, g.answer)
+		g.answer = g.answer[n:]
+		return n, nil
+	}
+	return g.permitted.Read(b)
 }

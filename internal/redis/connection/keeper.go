@@ -32,9 +32,7 @@ func (p *Pool) keep(ctx context.Context, s *server) {
 		case <-s.fell:
 			p.revive(ctx, s)
 		case <-lookUp:
-			if s.resolve(ctx, p.dns) {
-				p.log.Info("The host name of a Redis server resolves to another address now", "endpoint", s.endpoint.String())
-			}
+			p.resolve(ctx, s)
 			lookUp = jittered(true, p.timing.lookUp)
 		case <-reread:
 			turn = p.renewals
@@ -44,6 +42,13 @@ func (p *Pool) keep(ctx context.Context, s *server) {
 		case <-sweep.C:
 			p.forgetIdle(s)
 		}
+	}
+}
+
+// resolve resolves the name of a server again.
+func (p *Pool) resolve(ctx context.Context, s *server) {
+	if s.resolve(ctx, p.dns) {
+		p.log.Info("The host name of a Redis server resolves to another address now", "endpoint", s.endpoint.String())
 	}
 }
 
@@ -105,7 +110,9 @@ func (s *server) probeDelay() time.Duration {
 // tryAgain tries a server that is down, first with the current values of its Secrets and then with the credentials that
 // were in use before: the server may not have the new password yet. It returns the credentials that the server accepts.
 func (s *server) tryAgain(ctx context.Context) (accepted *auth.Credentials, cause *failure.Error) {
-	s.beginProbe()
+	s.mu.Lock()
+	s.backoff.Begin()
+	s.mu.Unlock()
 	candidate, cause := s.lookAgain(ctx)
 	if cause != nil {
 		return nil, cause
@@ -119,13 +126,6 @@ func (s *server) tryAgain(ctx context.Context) (accepted *auth.Credentials, caus
 		return before, nil
 	}
 	return nil, cause
-}
-
-// beginProbe records that a probe begins.
-func (s *server) beginProbe() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.backoff.Begin()
 }
 
 // isRefusal reports whether other credentials may work.

@@ -274,7 +274,7 @@ func (p *Pool) Open() map[string]int {
 	p.mu.Unlock()
 	open := map[string]int{}
 	for _, server := range servers {
-		if taken := server.seats.inUse(); taken > 0 {
+		if taken := server.permits.inUse(); taken > 0 {
 			open[cmp.Or(server.endpoint.Deployment, server.endpoint.String())] += taken
 		}
 	}

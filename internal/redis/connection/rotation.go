@@ -67,7 +67,7 @@ func (p *Pool) handOver(ctx context.Context, server *server, inUse, loaded *auth
 	if !replaced {
 		return
 	}
-	server.seats.retire()
+	server.permits.retire()
 	p.log.Info("Redis is now used with the new values of the Secrets", "endpoint", server.endpoint.String())
 	select { // Let the calls that use the old clients end.
 	case <-ctx.Done():

@@ -30,10 +30,11 @@ type server struct {
 	resolver *auth.Resolver
 	// passwords has the passwords that were loaded last. They are removed from what the server says.
 	passwords redact.Passwords
-	// seats are the connections, which have a lock of their own.
-	seats     *seats
-	memory    memory
-	dialSlots dialSlots
+	// permits are those of the connections, which have a lock of their own.
+	permits *permits
+	memory  memory
+	// firstDial and moreDials have an element for each dial under way.
+	firstDial, moreDials chan struct{}
 	// loading is held while the credentials are loaded for the first time.
 	loading chan struct{}
 	// fell has a token when the server was marked down, until the keeper takes it. gone is closed when the pool has
@@ -93,8 +94,9 @@ func (c *clients) close() {
 func (p *Pool) newServer(e auth.Endpoint) *server {
 	_, unnamed := netip.ParseAddrPort(e.Address)
 	s := &server{
-		endpoint: e, named: unnamed != nil, timing: p.timing, dialer: p.dialer, resolver: p.resolver, seats: newSeats(p.connections),
-		dialSlots: dialSlots{first: make(chan struct{}, firstDials), more: make(chan struct{}, moreDials)},
+		endpoint: e, named: unnamed != nil, timing: p.timing, dialer: p.dialer, resolver: p.resolver, permits: newPermits(p.connections),
+		firstDial: make(chan struct{}, firstDials),
+		moreDials: make(chan struct{}, moreDials),
 		loading:   make(chan struct{}, firstLoads),
 		fell:      make(chan struct{}, 1),
 		gone:      make(chan struct{}),
@@ -103,7 +105,7 @@ func (p *Pool) newServer(e auth.Endpoint) *server {
 		wires:     map[*Wire]struct{}{},
 	}
 	if e.TLS.Enabled {
-		s.seats.lastIdle = idleSecured
+		s.permits.lastIdle = idleSecured
 	}
 	if e == (auth.Endpoint{Address: e.Address}) {
 		s.inUse = newClients(&auth.Credentials{}) // There is no Secret to read.
@@ -138,7 +140,7 @@ func (s *server) client(database int) *redis.Client {
 	with := s.inUse.credentials
 	found := s.inUse.byDatabase[database]
 	if found == nil && with != nil {
-		found = newClient(s.endpoint, with, s.timing, s.seats.most-reservedConnections, s.dialCommand(with, database))
+		found = newClient(s.endpoint, s.timing, s.permits.most-reservedConnections, s.dialCommand(with, database))
 		s.inUse.byDatabase[database] = found
 	}
 	return found

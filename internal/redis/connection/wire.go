@@ -23,17 +23,17 @@ import (
 // [Wire.Send] and [Wire.Receive] may be called concurrently. The end of a context interrupts neither; call Close for
 // that.
 type Wire struct {
+	pool        *Pool
 	server      *server
 	credentials *auth.Credentials
 	// remote is the address of the server.
 	remote  netip.AddrPort
-	conn    *seated
+	conn    *permitted
 	replies *resp.Reader
 	command []byte // the buffer of Send
-	// release is called when the connection is closed. replace, which the lock of the server guards, is called once, when the
-	// server is used with other credentials.
-	release, replace func()
-	closing          sync.Once
+	// replace, which the lock of the server guards, is called once, when the server is used with other credentials.
+	replace func()
+	closing sync.Once
 	// resp3 means that the server speaks RESP3, and selected that the commands work on the database.
 	resp3, selected bool
 }
@@ -51,17 +51,12 @@ func (c *Conn) openWire(ctx context.Context, replaces bool) (*Wire, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := server.openWire(ctx, c.database, replaces, c.pool.timing.openTimeout)
+	w, err := server.openWire(ctx, c.database, replaces)
 	if err != nil {
 		c.pool.release(server)
 		return nil, err
 	}
-	w.release = func() {
-		server.mu.Lock()
-		delete(server.wires, w)
-		server.mu.Unlock()
-		c.pool.release(server)
-	}
+	w.pool = c.pool
 	server.mu.Lock()
 	server.wires[w] = struct{}{} // From now on the server may close it.
 	server.mu.Unlock()
@@ -73,9 +68,9 @@ func (c *Conn) openWire(ctx context.Context, replaces bool) (*Wire, error) {
 }
 
 // openWire connects with the credentials in use, and loads them if necessary. If it fails, the server is marked down.
-func (s *server) openWire(ctx context.Context, database int, replaces bool, timeout time.Duration) (*Wire, error) {
+func (s *server) openWire(ctx context.Context, database int, replaces bool) (*Wire, error) {
 	began := time.Now()
-	openCtx, cancel := context.WithTimeout(ctx, timeout)
+	openCtx, cancel := context.WithTimeout(ctx, s.timing.openTimeout)
 	defer cancel()
 	w := &Wire{server: s}
 	err := w.open(openCtx, database, replaces)
@@ -96,11 +91,11 @@ func (w *Wire) open(ctx context.Context, database int, replaces bool) (err error
 	if w.credentials, err = w.server.firstCredentials(ctx); err != nil {
 		return err
 	}
-	taken, err := w.server.seats.take(ctx, forMessages, database, replaces)
+	taken, err := w.server.permits.acquire(ctx, forMessages, database, replaces)
 	if err != nil {
 		return err
 	}
-	w.conn, err = w.server.dialWire(ctx, w.credentials, taken, func(ctx context.Context, conn net.Conn) error {
+	w.conn, err = w.server.connectIfUp(ctx, w.credentials, taken, resp.GuardMessages, func(ctx context.Context, conn net.Conn) error {
 		return w.greet(ctx, conn, taken, database)
 	})
 	if err != nil {
@@ -111,12 +106,8 @@ func (w *Wire) open(ctx context.Context, database int, replaces bool) (err error
 }
 
 // greet makes the handshake. The user may not be allowed to select the database, which notifications do not depend on.
-func (w *Wire) greet(ctx context.Context, conn net.Conn, taken *seat, database int) error {
-	var further [][]string
-	if database != 0 {
-		further = append(further, selectCommand(database))
-	}
-	greeting, replies, err := w.server.introduce(ctx, conn, w.credentials, taken, further)
+func (w *Wire) greet(ctx context.Context, conn net.Conn, taken *permit, database int) error {
+	greeting, replies, err := w.server.introduce(ctx, conn, w.credentials, taken, database, nil)
 	if err != nil {
 		return err
 	}
@@ -132,17 +123,19 @@ func (w *Wire) Send(commands ...[]string) error {
 		w.command = resp.AppendCommand(w.command, command...)
 	}
 	if err := w.conn.SetWriteDeadline(time.Now().Add(w.server.timing.call)); err != nil {
-		return w.classified(err)
+		return w.failed(err)
 	}
-	_, err := w.conn.Write(w.command)
-	return w.classified(err)
+	if _, err := w.conn.Write(w.command); err != nil {
+		return w.failed(err)
+	}
+	return nil
 }
 
 // Receive returns the next reply or message, in a type of package resp; an error reply is a [resp.Error]. The error is a
 // [*failure.Error]. After an error, including a timeout, close the connection.
 func (w *Wire) Receive(timeout time.Duration) (any, error) {
 	if err := w.conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
-		return nil, w.classified(err)
+		return nil, w.failed(err)
 	}
 	reply, err := w.replies.Next()
 	if err != nil {
@@ -158,11 +151,14 @@ func (w *Wire) Refused(reply resp.Error) *failure.Error { return w.failed(reply)
 func (w *Wire) Close() {
 	w.closing.Do(func() {
 		_ = w.conn.Close()
-		w.release()
+		w.server.mu.Lock()
+		delete(w.server.wires, w)
+		w.server.mu.Unlock()
+		w.pool.release(w.server)
 	})
 }
 
-// failed classifies the error of a Receive. If the server has rejected the credentials, it is marked down.
+// failed classifies an error. If the server has rejected the credentials, it is marked down.
 func (w *Wire) failed(err error) *failure.Error {
 	cause := w.server.passwords.Error(failure.Classify(err))
 	if cause.Reason == failure.ReasonAuthFailed {
@@ -171,10 +167,82 @@ func (w *Wire) failed(err error) *failure.Error {
 	return cause
 }
 
-// classified classifies an error and removes the passwords from it.
-func (w *Wire) classified(err error) error {
-	if err == nil {
-		return nil
+// errReplaced ends the use of a wire that has a successor.
+var errReplaced = errors.New("a connection with other credentials has replaced this one")
+
+// UseWire uses a wire and closes it. If the credentials change, it ends the use and returns the wire to move to, which is
+// open before the old one is closed.
+func (c *Conn) UseWire(ctx context.Context, wire *Wire, use func(context.Context) error) (next *Wire, err error) {
+	defer wire.Close()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var replacing sync.Once
+	wire.onRenewed(func() {
+		replacing.Do(func() {
+			if next, _ = c.nextWire(ctx, wire); next != nil {
+				end(errReplaced)
+			}
+		})
+	})
+	err = use(ctx)
+	end(nil)
+	replacing.Do(func() { /* From now on, there is no next wire. */ })
+	if next != nil && !errors.Is(err, errReplaced) { // The old connection broke at the same moment.
+		next.Close()
+		next = nil
 	}
-	return w.server.passwords.Error(failure.Classify(err))
+	return next, err
+}
+
+// onRenewed has replace called once, in a goroutine, when the server is up with other credentials than those of the wire,
+// unless the wire is closed before.
+func (w *Wire) onRenewed(replace func()) {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	w.replace = replace
+	w.replaceRenewed()
+}
+
+// replaceRenewed calls replace if it is time, and not again: it tries until it succeeds. Call it with the lock of the server
+// held.
+func (w *Wire) replaceRenewed() {
+	if w.replace != nil && w.server.renewed(w.credentials) {
+		go w.replace()
+		w.replace = nil
+	}
+}
+
+// nextWire waits until the server is used with other credentials than those of a wire, and then returns a new wire with the
+// current ones. It tries again until that succeeds. It fails when ctx is done or the pool is closed.
+func (c *Conn) nextWire(ctx context.Context, of *Wire) (*Wire, error) {
+	var backoff Backoff
+	for {
+		if err := c.waitRenewed(ctx, of.credentials); err != nil {
+			return nil, err
+		}
+		backoff.Begin()
+		next, err := c.openWire(ctx, true)
+		if err == nil || ctx.Err() != nil {
+			return next, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-c.pool.ended:
+		case <-time.After(backoff.Delay()):
+		}
+	}
+}
+
+// waitRenewed returns nil once the server is up with other credentials than these.
+func (c *Conn) waitRenewed(ctx context.Context, credentials *auth.Credentials) error {
+	var renewed bool
+	for {
+		err := c.await(ctx, func(s *server) bool {
+			renewed = s.renewed(credentials)
+			return renewed
+		})
+		if renewed || err != nil {
+			return err
+		}
+	}
 }

@@ -126,6 +126,15 @@ func alertOf(err error, operation string) (text string, ok bool) {
 // HandshakeError is the error of a failed TLS handshake.
 type HandshakeError struct{ Err error }
 
+// BeforeFirstReply returns a [*HandshakeError] for an alert that a server sent before its first reply: in TLS 1.3 the
+// handshake ends for the client before the server has verified the client certificate. Other errors stay as they are.
+func BeforeFirstReply(err error) error {
+	if _, alert := alertOf(err, remoteAlert); alert {
+		return &HandshakeError{Err: err}
+	}
+	return err
+}
+
 // Error returns the text of the cause, for logs.
 func (e *HandshakeError) Error() string { return "TLS handshake: " + e.Err.Error() }
 

@@ -12,35 +12,18 @@ import (
 	"syscall"
 )
 
-// Observer is notified about one connection. Its functions may be called from any goroutine that uses the connection.
-// Each may be nil.
-type Observer struct {
-	// Serving is called with 1 when the server has sent a reply that is not an error, and after that with -1 when the
-	// connection is closed.
-	Serving func(more int)
-}
-
 // guarded is a connection whose replies are checked.
 type guarded struct {
 	net.Conn
-	observer Observer
-	replies  decoder
+	replies decoder
 	// bad is the error of the reply that was rejected. It is kept, because the client library ignores errors while it
 	// looks for push messages, and reads again.
-	bad  error
-	life atomic.Int32
+	bad error
 	// farewell is the error reply that the server sent first, until another reply follows.
 	farewell atomic.Pointer[string]
 }
 
 var errUnasked = errors.New("the server has sent something without a command")
-
-// The states of a connection.
-const (
-	lifeUnknown int32 = iota
-	lifeServing
-	lifeClosed
-)
 
 // FarewellError is returned when the server sent an error reply first and then closed the connection, as Redis does
 // when it has too many clients. It has no Unwrap method: the client library would find the io.EOF and treat the
@@ -63,33 +46,23 @@ func (e *FarewellError) Showing(text string) *FarewellError {
 	return &FarewellError{Reply: e.Reply, shown: text, err: e.err}
 }
 
-// Guard wraps a new connection and notifies the observer about it. The result is a [syscall.Conn] if conn is one: the
-// client library uses that to check whether the server has closed the connection.
-func Guard(conn net.Conn, observer Observer) net.Conn {
-	return guard(conn, &guarded{Conn: conn, observer: observer})
-}
+// Guard wraps a new connection. The result is a [syscall.Conn]: the client library uses that to check whether the server has
+// closed the connection.
+func Guard(conn net.Conn) net.Conn { return &guarded{Conn: conn} }
 
 // GuardMessages is [Guard] for a connection that subscribes. Its replies and messages have at most 16 KiB each.
-func GuardMessages(conn net.Conn, observer Observer) net.Conn {
-	return guard(conn, &guarded{Conn: conn, observer: observer, replies: decoder{most: maxMessageBytes}})
-}
-
-func guard(conn net.Conn, guarded *guarded) net.Conn {
-	if socket, ok := conn.(syscall.Conn); ok {
-		return &guardedSocket{guarded: guarded, socket: socket}
-	}
-	return guarded
-}
-
-type guardedSocket struct {
-	*guarded
-	socket syscall.Conn
+func GuardMessages(conn net.Conn) net.Conn {
+	return &guarded{Conn: conn, replies: decoder{most: maxMessageBytes}}
 }
 
 // SyscallConn implements [syscall.Conn]. It fails if the server has sent something that was not read. The client library calls
 // it before it uses a connection again, would read what it finds, and would wait for the rest of it without a deadline.
-func (s *guardedSocket) SyscallConn() (syscall.RawConn, error) {
-	raw, err := s.socket.SyscallConn()
+func (c *guarded) SyscallConn() (syscall.RawConn, error) {
+	socket, ok := c.Conn.(syscall.Conn)
+	if !ok {
+		return unchecked{}, nil
+	}
+	raw, err := socket.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +77,12 @@ func (s *guardedSocket) SyscallConn() (syscall.RawConn, error) {
 	return raw, err
 }
 
+// unchecked is a socket at which the client library cannot look, because of TLS.
+type unchecked struct{ syscall.RawConn }
+
+// Read looks at nothing.
+func (unchecked) Read(func(uintptr) bool) error { return nil }
+
 // Read reads from the connection and checks what it has read.
 func (c *guarded) Read(b []byte) (int, error) {
 	if c.bad != nil {
@@ -113,30 +92,14 @@ func (c *guarded) Read(b []byte) (int, error) {
 	if c.bad = c.replies.check(b[:n]); c.bad != nil {
 		n, err = 0, c.bad
 	}
-	farewell := c.replies.onlyError()
-	c.farewell.Store(farewell)
-	if farewell == nil && c.replies.count > 0 && c.life.CompareAndSwap(lifeUnknown, lifeServing) {
-		c.serving(1)
-	}
+	c.farewell.Store(c.replies.onlyError())
 	return n, c.note(err)
 }
 
 // Write writes to the connection.
 func (c *guarded) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	if err != nil {
-		err = c.note(err)
-	}
-	return n, err
-}
-
-// Close closes the connection.
-func (c *guarded) Close() error {
-	err := c.Conn.Close()
-	if c.life.Swap(lifeClosed) == lifeServing {
-		c.serving(-1)
-	}
-	return err
+	return n, c.note(err)
 }
 
 // note adds the error reply that the server sent first, if there is one, to an error that ends the connection.
@@ -145,12 +108,6 @@ func (c *guarded) note(err error) error {
 		err = &FarewellError{Reply: *reply, err: err}
 	}
 	return err
-}
-
-func (c *guarded) serving(more int) {
-	if c.observer.Serving != nil {
-		c.observer.Serving(more)
-	}
 }
 
 func isTimeout(err error) bool {

@@ -15,20 +15,16 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// watched is a guarded connection, its server, and the calls of the observer.
+// watched is a guarded connection, and its server.
 type watched struct {
 	net.Conn
-	server  net.Conn
-	serving []int
+	server net.Conn
 }
 
 func watch(t *testing.T) *watched {
 	t.Helper()
 	client, server := net.Pipe()
-	w := &watched{server: server}
-	w.Conn = Guard(client, Observer{
-		Serving: func(more int) { w.serving = append(w.serving, more) },
-	})
+	w := &watched{Conn: Guard(client), server: server}
 	t.Cleanup(func() { _, _ = w.Close(), server.Close() })
 	return w
 }
@@ -46,31 +42,6 @@ func (w *watched) hangUp() error {
 	_ = w.server.Close()
 	_, err := w.Read(make([]byte, 1))
 	return err
-}
-
-// If the first reply is an error, the server may be about to close the connection because it has too many clients.
-func TestAConnectionServesOnceItHasAnsweredByMoreThanAnError(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	w := watch(t)
-	_, _ = w.say("-NOAUTH Authentication required.\r\n")
-	g.Expect(w.serving).To(BeEmpty())
-	_, _ = w.say("+OK\r")
-	g.Expect(w.serving).To(BeEmpty(), "the reply is not complete")
-	_, _ = w.say("\n")
-	_, _ = w.say("-ERR no\r\n")
-	g.Expect(w.serving).To(HaveExactElements(1))
-	_, _ = w.Close(), w.Close()
-	g.Expect(w.serving).To(HaveExactElements(1, -1))
-}
-
-func TestAConnectionThatNeverServedDoesNotCount(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	w := watch(t)
-	g.Expect(w.say("-ERR max number of clients reached\r\n")).NotTo(BeEmpty())
-	g.Expect(w.Close()).To(Succeed())
-	g.Expect(w.serving).To(BeEmpty())
 }
 
 func TestAFarewellIsPartOfTheError(t *testing.T) {
@@ -118,16 +89,6 @@ func TestNothingIsReadAfterABadReply(t *testing.T) {
 	g.Expect(err).To(MatchError(ErrTooLarge))
 }
 
-func TestAnObserverIsOptional(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	client, server := net.Pipe()
-	w := &watched{Conn: Guard(client, Observer{}), server: server}
-	g.Expect(w.say("+OK\r\n")).To(Equal("+OK\r\n"))
-	g.Expect(w.Close()).To(Succeed())
-	_ = server.Close()
-}
-
 // The client library looks at the socket before it uses a connection again. It would read what it finds there, and wait for
 // the rest of it.
 func TestASocketWithUnreadBytesIsNotLookedAt(t *testing.T) {
@@ -144,7 +105,7 @@ func TestASocketWithUnreadBytesIsNotLookedAt(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		defer func() { _ = server.Close() }()
 
-		socket, _ := Guard(conn, Observer{}).(syscall.Conn)
+		socket, _ := Guard(conn).(syscall.Conn)
 		g.Expect(socket.SyscallConn()).NotTo(BeNil())
 		g.Expect(server.Write([]byte(said))).To(BeNumerically(">", 0))
 		g.Eventually(func() error {
@@ -158,15 +119,13 @@ func TestASocketWithUnreadBytesIsNotLookedAt(t *testing.T) {
 func TestASocketCanBeLookedAt(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	g.Expect(watch(t).Conn).NotTo(BeAssignableToTypeOf(&guardedSocket{}), "a pipe has none")
-
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = listener.Close() }()
 	conn, err := net.Dial("tcp", listener.Addr().String())
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = conn.Close() }()
-	socket, ok := Guard(conn, Observer{}).(syscall.Conn)
+	socket, ok := Guard(conn).(syscall.Conn)
 	g.Expect(ok).To(BeTrue())
 	g.Expect(socket.SyscallConn()).NotTo(BeNil())
 }

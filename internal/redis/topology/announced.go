@@ -5,8 +5,6 @@ package topology
 
 import (
 	"errors"
-	"maps"
-	"slices"
 	"strconv"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
@@ -17,35 +15,28 @@ import (
 // longestShown is how much of an address is shown. It is long enough for the name of a Pod in its Service.
 const longestShown = 128
 
-// About returns the error of a read from a server of a deployment. If the server cannot be used, and only the deployment
-// has named it, the error says that, and the first one is logged. Otherwise it is the same error. Call it after each
-// read: nil says that the server can be used.
+// About returns the error of a read from a server of a deployment; nil if there is none. If the server cannot be used, and
+// only the deployment has named it, the error says that.
 func (d *Directory) About(e, server auth.Endpoint, err error) error {
-	w := d.watcher(e)
-	if w == nil || w.isConfigured(server.Address) {
-		return err
+	if w := d.watcher(e); w != nil {
+		return w.about(server, err)
 	}
-	return w.about(server, err)
+	return err
 }
 
 func (w *watcher) about(server auth.Endpoint, err error) error {
 	cause := failure.Classify(err)
-	if cause == nil || failure.IsReply(cause.Err) && cause.Reason != failure.ReasonAuthFailed {
-		w.recordUsable(server.Address)
+	if cause == nil || w.isConfigured(server.Address) || !outOfReach(cause) {
 		return err
-	}
-	if !outOfReach(cause) {
-		return err
-	}
-	if w.recordUnusable(server.Address) {
-		w.log.Info("A server that only the Redis deployment names cannot be used", "server", w.shown(server.Address),
-			"role", server.Role.String(), "namedBy", w.polledAt(), "reason", cause.Reason, "cause", w.withoutPassword(cause.Cause()))
 	}
 	return w.announced(server, cause, err)
 }
 
 // outOfReach reports whether an error means that a server cannot be used, perhaps because its address is wrong.
 func outOfReach(cause *failure.Error) bool {
+	if failure.IsReply(cause.Err) && cause.Reason != failure.ReasonAuthFailed {
+		return false
+	}
 	for _, other := range []error{failure.ErrNotMaster, failure.ErrClosed, resp.ErrTooLarge} {
 		if errors.Is(cause.Err, other) {
 			return false
@@ -119,31 +110,4 @@ func (w *watcher) recordAnswering(believed []response) {
 	if first != "" {
 		w.answering.Store(&first)
 	}
-}
-
-// recordUnusable records that a server cannot be used, and reports whether that is new.
-func (w *watcher) recordUnusable(address string) (isNew bool) {
-	w.unusableMu.Lock()
-	defer w.unusableMu.Unlock()
-	isNew = !w.unusable[address]
-	if len(w.unusable) < mostMasters {
-		w.unusable[address] = true
-	}
-	return isNew
-}
-
-// recordUsable records that a server can be used.
-func (w *watcher) recordUsable(address string) {
-	w.unusableMu.Lock()
-	defer w.unusableMu.Unlock()
-	delete(w.unusable, address)
-}
-
-// forgetUnusable forgets the servers that are not announced any longer.
-func (w *watcher) forgetUnusable(now *view) {
-	w.unusableMu.Lock()
-	defer w.unusableMu.Unlock()
-	maps.DeleteFunc(w.unusable, func(address string, _ bool) bool {
-		return !slices.ContainsFunc(now.servers(), func(is auth.Endpoint) bool { return is.Address == address })
-	})
 }

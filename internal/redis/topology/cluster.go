@@ -4,7 +4,6 @@
 package topology
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -72,20 +71,14 @@ func (c cluster) merge(reported []response, _ int, _ uint64) *view {
 }
 
 func slotsUncovered() *failure.Error {
-	return &failure.Error{
-		Reason:  failure.ReasonUnreachable,
-		Message: "The nodes of the Redis Cluster have no slots. Finish creating the cluster, or write mode: Standalone for a single server.",
-		Err:     errors.New("no node has a slot"),
-	}
+	return unreachable("The nodes of the Redis Cluster have no slots. Finish creating the cluster, or write mode: Standalone for a single server.",
+		"no node has a slot")
 }
 
 // slotUncovered is the error for a key whose slot has no master.
 func slotUncovered(slot uint16) *failure.Error {
-	return &failure.Error{
-		Reason:  failure.ReasonUnreachable,
-		Message: "No node of the Redis Cluster has the slot of a key. Repair the cluster.",
-		Err:     fmt.Errorf("no node has slot %d", slot),
-	}
+	return unreachable("No node of the Redis Cluster has the slot of a key. Repair the cluster.",
+		fmt.Sprintf("no node has slot %d", slot))
 }
 
 // explain implements deployment.

@@ -20,6 +20,7 @@
 //	responses.go   what its servers report
 //	publishing.go  what follows from that
 //	routing.go     where a key is
+//	masters.go     which masters a user has a claim for
 //	poller.go      polls one server
 //	shares.go      how much may be polled on behalf of each tenant
 //	sentinel.go    what sentinels report, and which of them is right

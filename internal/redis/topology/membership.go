@@ -4,7 +4,6 @@
 package topology
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -121,17 +120,11 @@ func peersOf(reported []response) map[string]bool {
 }
 
 func anotherDeployment() *failure.Error {
-	return &failure.Error{
-		Reason:  failure.ReasonUnreachable,
-		Message: "The servers that answer belong to another Redis deployment. Check that spec.redis.addresses are those of your servers.",
-		Err:     errors.New("no server that answers is known to the others"),
-	}
+	return unreachable("The servers that answer belong to another Redis deployment. Check that spec.redis.addresses are those of your servers.",
+		"no server that answers is known to the others")
 }
 
 func tooManyAddresses() *failure.Error {
-	return &failure.Error{
-		Reason:  failure.ReasonUnreachable,
-		Message: "The servers of the Redis deployment name too many different addresses. Check that spec.redis.addresses are those of your servers.",
-		Err:     errors.New("too many new addresses"),
-	}
+	return unreachable("The servers of the Redis deployment name too many different addresses. Check that spec.redis.addresses are those of your servers.",
+		"too many new addresses")
 }

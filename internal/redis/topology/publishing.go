@@ -78,7 +78,6 @@ func (w *watcher) publish(next *view) {
 	}
 	w.moved(next)
 	w.logChange(before, next)
-	w.forgetUnusable(next)
 }
 
 // adopt makes other routes known.

@@ -5,6 +5,7 @@ package topology
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -123,7 +124,7 @@ func (w *watcher) recent(now time.Time) (reported []response, causes []*failure.
 			reported = append(reported, each)
 		}
 		if each.err != nil {
-			causes = append(causes, w.aboutPolled(address, each.err))
+			causes = append(causes, failure.Classify(w.about(w.server(address), each.err)))
 		}
 	}
 	differ = w.differs || w.known.Load() == nil
@@ -131,10 +132,7 @@ func (w *watcher) recent(now time.Time) (reported []response, causes []*failure.
 	return reported, causes, len(w.pollers), complete, differ
 }
 
-// aboutPolled returns why a server does not respond.
-func (w *watcher) aboutPolled(address string, cause *failure.Error) *failure.Error {
-	if w.isConfigured(address) || !outOfReach(cause) {
-		return cause
-	}
-	return w.announced(w.server(address), cause, cause)
+// unreachable returns the error for a deployment that does not say where a key is.
+func unreachable(message, cause string) *failure.Error {
+	return &failure.Error{Reason: failure.ReasonUnreachable, Message: message, Err: errors.New(cause)}
 }

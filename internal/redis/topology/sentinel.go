@@ -211,20 +211,14 @@ func agreed(reported []response, is naming, polled int) bool {
 }
 
 func masterDown() *failure.Error {
-	return &failure.Error{
-		Reason:  failure.ReasonUnreachable,
-		Message: "The sentinels say that the master is down. Wait for the failover; if there is none, see that a replica can take over.",
-		Err:     errors.New("the sentinels say that the master is down"),
-	}
+	return unreachable("The sentinels say that the master is down. Wait for the failover; if there is none, see that a replica can take over.",
+		"the sentinels say that the master is down")
 }
 
 func failoverForgotten() *failure.Error {
-	return &failure.Error{
-		Reason: failure.ReasonUnreachable,
-		Message: "The sentinels that answer do not know of a failover that another one knew of. Check that more than half of the sentinels run " +
-			"and reach each other and the operator.",
-		Err: errors.New("the sentinels name a master of an earlier failover"),
-	}
+	return unreachable("The sentinels that answer do not know of a failover that another one knew of. Check that more than half of the sentinels run "+
+		"and reach each other and the operator.",
+		"the sentinels name a master of an earlier failover")
 }
 
 // explain implements deployment. The messages of connections are about the Redis server.

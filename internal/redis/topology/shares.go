@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// mostAskedEach is how many servers are polled on behalf of one tenant.
+	// mostPolledEach is how many servers are polled on behalf of one tenant.
 	mostPolledEach = 512
 	// requestsEach is how many requests to them may be under way, until their replies are parsed. It bounds the memory of
 	// replies.
@@ -122,10 +122,27 @@ func (s *shares) begin(ctx context.Context, w *watcher) (*share, error) {
 			return each, nil
 		}
 	}
-	if len(all) == 1 {
-		return all[0], all[0].begin(ctx)
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	first := make(chan *share)
+	for _, each := range all {
+		go func() {
+			if each.begin(waiting) != nil {
+				return
+			}
+			select {
+			case first <- each:
+			case <-waiting.Done():
+				each.end()
+			}
+		}()
 	}
-	return beginAny(ctx, all)
+	select {
+	case begun := <-first:
+		return begun, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting to poll a server: %w", context.Cause(ctx))
+	}
 }
 
 // spend records that processing responses of a deployment took so long. It is taken from the share that has most left.
@@ -153,31 +170,6 @@ func (s *shares) forgetIdle() {
 		if of.users == 0 && of.time.Full() && of.requests.TryAcquire(requestsEach) {
 			delete(s.of, tenant)
 		}
-	}
-}
-
-// beginAny begins a request with the first share that has room.
-func beginAny(ctx context.Context, all []*share) (*share, error) {
-	waiting, stop := context.WithCancel(ctx)
-	defer stop()
-	first := make(chan *share)
-	for _, each := range all {
-		go func() {
-			if each.begin(waiting) != nil {
-				return
-			}
-			select {
-			case first <- each:
-			case <-waiting.Done():
-				each.end()
-			}
-		}()
-	}
-	select {
-	case begun := <-first:
-		return begun, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("waiting to poll a server: %w", context.Cause(ctx))
 	}
 }
 

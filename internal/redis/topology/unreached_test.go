@@ -13,7 +13,6 @@ import (
 	"unique"
 
 	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
@@ -25,18 +24,16 @@ import (
 
 const announcedAddress = "redis-2.example:6379"
 
-// unreached returns a Directory for a deployment at a:1 and b:1, and the lines that it logs.
-func unreached(t *testing.T, mode auth.Mode) (d *Directory, e auth.Endpoint, lines *[]string) {
+// unreached returns a Directory for a deployment at a:1 and b:1.
+func unreached(t *testing.T, mode auth.Mode) (d *Directory, e auth.Endpoint) {
 	t.Helper()
-	lines = &[]string{}
-	log := funcr.New(func(_, args string) { *lines = append(*lines, args) }, funcr.Options{})
-	d = New(connection.NewPool(connection.Options{Log: logr.Discard()}), log)
+	d = New(connection.NewPool(connection.Options{Log: logr.Discard()}), logr.Discard())
 	e, err := auth.ParseDeployment(mode, []string{"a:1", "b:1"})
 	g := NewWithT(t)
 	g.Expect(err).NotTo(HaveOccurred())
 	e.Sentinels = unique.Make(auth.Sentinels{MasterName: "main"})
 	g.Expect(d.Claim("team", "emails", e, 0)).To(Succeed())
-	return d, e, lines
+	return d, e
 }
 
 func refused() error { return failure.Classify(fmt.Errorf("dialing: %w", syscall.ECONNREFUSED)) }
@@ -54,7 +51,7 @@ func TestAnAnnouncedServerIsNamed(t *testing.T) {
 			failure.ReasonAuthFailed:  failure.Classify(resp.Error("WRONGPASS secret text")),
 		} {
 			g := NewWithT(t)
-			d, e, _ := unreached(t, mode)
+			d, e := unreached(t, mode)
 			told := failure.Classify(d.About(e, e.ServerAt(announcedAddress), err))
 			g.Expect(told.Reason).To(Equal(reason))
 			g.Expect(told).To(MatchError(err), "the cause stays")
@@ -78,53 +75,31 @@ func TestOtherErrorsDoNotNameAServer(t *testing.T) {
 		"loading":        failure.Classify(resp.Error("LOADING")),
 		"without Secret": &failure.Error{Reason: failure.ReasonSecretNotFound, Err: errors.New("no Secret")},
 	} {
-		d, e, lines := unreached(t, auth.ModeCluster)
+		d, e := unreached(t, auth.ModeCluster)
 		g := NewWithT(t)
 		g.Expect(d.About(e, e.ServerAt(announcedAddress), err)).To(BeIdenticalTo(err), name)
-		g.Expect(*lines).To(BeEmpty(), name)
 	}
 	g := NewWithT(t)
-	d, e, _ := unreached(t, auth.ModeCluster)
+	d, e := unreached(t, auth.ModeCluster)
 	err := refused()
 	g.Expect(d.About(e, e.ServerAt("b:1"), err)).To(BeIdenticalTo(err), "the user has written it")
 	standalone := auth.Endpoint{Address: "c:1"}
 	g.Expect(d.About(standalone, standalone, err)).To(BeIdenticalTo(err))
 }
 
-// Attempts follow each other every few seconds.
-func TestTheBeginningIsLogged(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	d, e, lines := unreached(t, auth.ModeCluster)
-	server := e.ServerAt(announcedAddress)
-	for range 3 {
-		g.Expect(d.About(e, server, refused())).NotTo(Succeed())
-	}
-	g.Expect(*lines).To(HaveExactElements(And(
-		ContainSubstring(announcedAddress), ContainSubstring(`"namedBy"="a:1"`), ContainSubstring("connection refused"))))
-	g.Expect(d.About(e, server, nil)).To(Succeed())
-	g.Expect(d.About(e, server, refused())).NotTo(Succeed())
-	g.Expect(*lines).To(HaveLen(2), "again, after it could be used")
-	f := d.watcher(e)
-	f.forgetUnusable(&view{})
-	g.Expect(d.About(e, server, refused())).NotTo(Succeed())
-	g.Expect(*lines).To(HaveLen(3), "again, after it was no longer announced")
-}
-
 func TestAnAddressIsShownInBounds(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	d, e, lines := unreached(t, auth.ModeCluster)
+	d, e := unreached(t, auth.ModeCluster)
 	told := failure.Classify(d.About(e, e.ServerAt(strings.Repeat("x", 253)+":1"), refused()))
 	g.Expect(told.Message).To(And(ContainSubstring("x…\""), Not(ContainSubstring(strings.Repeat("x", longestShown+1)))))
-	g.Expect((*lines)[0]).NotTo(ContainSubstring(strings.Repeat("x", longestShown+1)))
 }
 
 // The message must not change while one of the addresses answers, whichever others do.
 func TestTheAddressThatAnswersStays(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	d, e, _ := unreached(t, auth.ModeCluster)
+	d, e := unreached(t, auth.ModeCluster)
 	f := d.watcher(e)
 	from := func(addresses ...string) (said []response) {
 		for _, each := range addresses {
@@ -147,9 +122,9 @@ func TestTheAddressThatAnswersStays(t *testing.T) {
 func TestAnAnnouncedServerIsNamedWhileNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	d, e, _ := unreached(t, auth.ModeCluster)
+	d, e := unreached(t, auth.ModeCluster)
 	f := d.watcher(e)
 	cause := failure.Classify(context.DeadlineExceeded)
-	g.Expect(f.aboutPolled("a:1", cause)).To(BeIdenticalTo(cause))
-	g.Expect(f.aboutPolled(announcedAddress, cause).Message).To(ContainSubstring(announcedAddress))
+	g.Expect(f.about(e.ServerAt("a:1"), cause)).To(BeIdenticalTo(cause))
+	g.Expect(failure.Classify(f.about(e.ServerAt(announcedAddress), cause)).Message).To(ContainSubstring(announcedAddress))
 }

@@ -94,11 +94,8 @@ type watcher struct {
 	peers      map[string]bool
 	nonMembers map[string]bool
 	begun      time.Time
-	// answering is an address that the user has written and that has responded; nil before the first response. unusable has
-	// the announced servers that cannot be used.
-	answering  atomic.Pointer[string]
-	unusableMu sync.Mutex
-	unusable   map[string]bool
+	// answering is an address that the user has written and that has responded; nil before the first response.
+	answering atomic.Pointer[string]
 	// newAddresses limits how many new addresses are used: servers may name ever new ones. lastUsed has when an address
 	// was in use last.
 	newAddresses *rate.Limiter
@@ -121,7 +118,7 @@ func newWatcher(pool *connection.Pool, shares *shares, e auth.Endpoint, log logr
 		gone: make(chan struct{}), unprocessed: make(chan struct{}, 1), updated: make(chan struct{}),
 		responses: map[string]response{}, pollers: map[string]*poller{}, begun: time.Now(),
 		newAddresses: rate.NewLimiter(rate.Every(newAddressInterval), mostNewAddresses), lastUsed: map[string]time.Time{},
-		unusable: map[string]bool{}, uses: map[connection.Owner]use{}, inUse: map[auth.Endpoint]int{},
+		uses: map[connection.Owner]use{}, inUse: map[auth.Endpoint]int{},
 	}
 	w.moved = w.adopt
 	w.changes.Store(uint64(w.begun.UnixNano()))

@@ -4,7 +4,6 @@
 package keyspace
 
 import (
-	"iter"
 	"slices"
 	"time"
 	"unique"
@@ -38,18 +37,18 @@ func serverOf(e auth.Endpoint) server {
 	return unique.Make(e)
 }
 
-// place is where one key is watched.
-type place struct {
+// placement is where one key is watched.
+type placement struct {
 	// owner is the server that has the key; none if that is not known. importing is that to which its slot is being moved.
 	owner, importing server
 	// before are the servers where the key was until leftAt, at most two. It is watched there until the subscription to its
-	// new place is confirmed, so that no event is missed.
+	// new server is confirmed, so that no event is missed.
 	before []server
 	leftAt time.Time
 }
 
-// spot is a key on a server where it is watched.
-type spot struct {
+// target is a key on a server where it is watched.
+type target struct {
 	// index is the index of the key.
 	index  int
 	key    Key
@@ -58,32 +57,26 @@ type spot struct {
 	importing, before bool
 }
 
-// spots returns where the keys are watched. A key may be watched on several servers.
-func (w *watch) spots() iter.Seq[spot] {
-	return func(yield func(spot) bool) {
-		for i, key := range w.keys {
-			if !w.spotsOf(i, key, yield) {
-				return
-			}
+// targets returns where the keys are watched, of each key first the owner. A key may be watched on several servers.
+func (w *watch) targets() (all []target) {
+	for i, key := range w.keys {
+		at := &w.placements[i]
+		if at.owner != (server{}) {
+			all = append(all, target{index: i, key: key, server: at.owner})
+		}
+		if at.importing != (server{}) {
+			all = append(all, target{index: i, key: key, server: at.importing, importing: true})
+		}
+		for _, former := range at.before {
+			all = append(all, target{index: i, key: key, server: former, before: true})
 		}
 	}
+	return all
 }
 
-// spotsOf yields the spots of one key, first the one on its owner.
-func (w *watch) spotsOf(i int, key Key, yield func(spot) bool) (goOn bool) {
-	at := &w.places[i]
-	if at.owner != (server{}) && !yield(spot{index: i, key: key, server: at.owner}) {
-		return false
-	}
-	if at.importing != (server{}) && !yield(spot{index: i, key: key, server: at.importing, importing: true}) {
-		return false
-	}
-	for _, server := range at.before {
-		if !yield(spot{index: i, key: key, server: server, before: true}) {
-			return false
-		}
-	}
-	return true
+// located reports whether it is known of all keys where they are.
+func (w *watch) located() bool {
+	return !slices.ContainsFunc(w.placements, func(at placement) bool { return at.owner == (server{}) })
 }
 
 // locate finds out where the keys of a watch are. It reports whether a key has moved, and whether all are known again
@@ -94,7 +87,7 @@ func (w *Watcher) locate(of *watch) (moved, known bool) {
 	for i, key := range of.keys {
 		at, err := w.options.Directory.Route(of.endpoint, key.Name)
 		lost = lost || err != nil
-		if err == nil && of.places[i].move(serverOf(at.Owner), serverOf(at.Importing), time.Now()) {
+		if err == nil && of.placements[i].move(serverOf(at.Owner), serverOf(at.Importing), time.Now()) {
 			moved = true
 		}
 	}
@@ -104,7 +97,7 @@ func (w *Watcher) locate(of *watch) (moved, known bool) {
 }
 
 // move records where a key is, and reports whether that is somewhere else than before.
-func (p *place) move(owner, importing server, now time.Time) (moved bool) {
+func (p *placement) move(owner, importing server, now time.Time) (moved bool) {
 	if p.owner == owner && p.importing == importing {
 		return false
 	}
@@ -114,24 +107,24 @@ func (p *place) move(owner, importing server, now time.Time) (moved bool) {
 			before = append(before, each)
 		}
 	}
-	*p = place{owner, importing, before, now}
+	*p = placement{owner, importing, before, now}
 	return true
 }
 
 // relocate watches the keys of an id where they are now, if that may have changed.
 func (w *Watcher) relocate(id ID, watched *watch, now time.Time) {
 	stale := watched.placedAt != w.options.Directory.Version(watched.endpoint)
-	leaving := slices.ContainsFunc(watched.places, func(at place) bool { return len(at.before) > 0 })
+	leaving := slices.ContainsFunc(watched.placements, func(at placement) bool { return len(at.before) > 0 })
 	if !stale && !leaving {
 		return
 	}
 	next := *watched
-	next.places = slices.Clone(watched.places)
+	next.placements = slices.Clone(watched.placements)
 	var moved bool
 	if stale {
 		var known bool
 		if moved, known = w.locate(&next); moved || known {
-			w.mark(id, coalesce.Changed)
+			w.wake(id, coalesce.Changed)
 		}
 	}
 	if left := next.leaveBefore(now, w.watchedAt(&next)); !moved && !left {
@@ -149,7 +142,7 @@ func (w *Watcher) relocate(id ID, watched *watch, now time.Time) {
 // watchedAt returns a function that reports whether growth of a key is announced where it is now.
 func (w *Watcher) watchedAt(watched *watch) func(i int) bool {
 	return func(i int) bool {
-		at := spot{key: watched.keys[i], server: watched.places[i].owner}
+		at := target{key: watched.keys[i], server: watched.placements[i].owner}
 		to := w.nodeOf(at)
 		if to == nil {
 			return false
@@ -164,9 +157,9 @@ func (w *Watcher) watchedAt(watched *watch) func(i int) bool {
 
 // leaves returns when the next servers where keys were before are left. It is zero if there are none.
 func (w *watch) leaves() (at time.Time) {
-	for i := range w.places {
-		if len(w.places[i].before) > 0 {
-			at = verify.Earlier(at, w.places[i].leftAt.Add(leaveAfter))
+	for i := range w.placements {
+		if len(w.placements[i].before) > 0 {
+			at = verify.Earlier(at, w.placements[i].leftAt.Add(leaveAfter))
 		}
 	}
 	return at
@@ -175,8 +168,8 @@ func (w *watch) leaves() (at time.Time) {
 // leaveBefore leaves the servers where keys were before, if the keys are watched where they are now, or after a while.
 // It reports whether there were any.
 func (w *watch) leaveBefore(now time.Time, announced func(i int) bool) (left bool) {
-	for i := range w.places {
-		at := &w.places[i]
+	for i := range w.placements {
+		at := &w.placements[i]
 		if len(at.before) > 0 && (announced(i) || now.Sub(at.leftAt) >= leaveAfter) {
 			at.before, left = nil, true
 		}

@@ -128,17 +128,17 @@ func TestAFullServerGetsConnectionsBack(t *testing.T) {
 	g.Expect(length(t, conn)).To(BeZero())
 }
 
-func TestSeats(t *testing.T) {
+func TestPermits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		s := newSeats(DefaultConnections)
-		take := func(is purpose, database int) (*seat, error) {
+		s := newPermits(DefaultConnections)
+		take := func(is purpose, database int) (*permit, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			return s.take(ctx, is, database, false)
+			return s.acquire(ctx, is, database, false)
 		}
-		var reads []*seat
+		var reads []*permit
 		for range DefaultConnections - reservedConnections {
 			read, err := take(forReads, 0)
 			g.Expect(err).NotTo(HaveOccurred())
@@ -163,13 +163,13 @@ func TestSeats(t *testing.T) {
 		}()
 		synctest.Wait()
 		g.Expect(reads[0].use()).To(MatchError(failure.ErrBusy), "it makes room")
-		reads[0].leave()
+		reads[0].release()
 		g.Expect(<-waited).To(Succeed())
 		g.Expect(reads[1].use()).To(Succeed())
-		_, err = s.take(t.Context(), forMessages, 3, true)
+		_, err = s.acquire(t.Context(), forMessages, 3, true)
 		g.Expect(err).NotTo(HaveOccurred(), "one that replaces another comes on top")
-		messages.leave()
-		messages.leave()
+		messages.release()
+		messages.release()
 		g.Expect(s.inUse()).To(Equal(6))
 		g.Expect(s.waiting).To(BeEmpty())
 	})

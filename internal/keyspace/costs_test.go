@@ -55,7 +55,7 @@ func TestAServerCostsLittle(t *testing.T) {
 func goroutines() (found int) {
 	stacks := make([]byte, 64<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	for _, stack := range strings.SplitSeq(string(stacks), "\n\n") {
+	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
 		if strings.Contains(stack, "/internal/keyspace") || strings.Contains(stack, "/internal/redis/") {
 			found++
 		}

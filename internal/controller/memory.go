@@ -110,7 +110,8 @@ func (m *memory) limit(now time.Time) scaling.PauseReason {
 type memories struct {
 	mu  sync.Mutex
 	all map[types.NamespacedName]*memory
-	// slow are the namespaces in which a create has timed out, and no create of any ScaledJob has been faster since.
+	// slow are the namespaces in which a create has timed out, and no create of any ScaledJob has been faster since. The value
+	// is true if slow creates succeed.
 	slow map[string]bool
 	// named are the names of the ScaledJobs that name each queue.
 	named map[queueID][]string
@@ -122,18 +123,32 @@ type memories struct {
 func (m *memories) isSlow(namespace string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.slow[namespace]
+	_, slow := m.slow[namespace]
+	return slow
 }
 
-// noteCreates records whether creates of the ScaledJob have timed out. If not, slowly says whether they took long.
-func (m *memories) noteCreates(of *target, timedOut, slowly bool) {
+// hangs reports whether creates in the namespace time out, and none has succeeded since.
+func (m *memories) hangs(namespace string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	succeeds, slow := m.slow[namespace]
+	return slow && !succeeds
+}
+
+// noteCreates records whether creates of the ScaledJob have timed out, and how long they took.
+func (m *memories) noteCreates(of *target, timedOut bool, took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	slowly := took > createTimeout
 	of.mem.createsSlowly = timedOut || slowly && of.mem.createsSlowly
+	_, known := m.slow[of.sj.Namespace]
 	switch {
 	case timedOut && m.slow == nil:
-		m.slow = map[string]bool{of.sj.Namespace: true}
+		m.slow = map[string]bool{of.sj.Namespace: false}
+	case timedOut && (!known || took >= patientTimeout):
+		m.slow[of.sj.Namespace] = false
 	case timedOut:
+	case slowly && known:
 		m.slow[of.sj.Namespace] = true
 	case !slowly:
 		delete(m.slow, of.sj.Namespace)
@@ -173,7 +188,7 @@ func (m *memories) drop(key types.NamespacedName) (types.UID, bool) {
 	delete(m.all, key)
 	m.unshare(key.Name, known.queues)
 	m.leaveQuota(key)
-	if m.slow[key.Namespace] && !m.has(key.Namespace) {
+	if _, slow := m.slow[key.Namespace]; slow && !m.has(key.Namespace) {
 		delete(m.slow, key.Namespace)
 	}
 	return known.uid, true

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,21 +80,29 @@ func TestSlowCreatesOfANamespace(t *testing.T) {
 		sj := &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: name, UID: types.UID(name)}}
 		return &target{sj: sj, mem: all.of(sj)}
 	}
+	const fast, slow = time.Second, 10 * time.Second
 	hanging, other := of("hanging"), of("other")
 
-	all.noteCreates(other, false, true)
+	all.noteCreates(other, false, slow)
 	g.Expect(all.isSlow("mail")).To(BeFalse(), "none has timed out")
-	all.noteCreates(hanging, true, true)
-	all.noteCreates(other, false, true)
+	all.noteCreates(hanging, true, createTimeout)
+	g.Expect(all.hangs("mail")).To(BeTrue())
+	all.noteCreates(other, false, slow)
+	g.Expect(all.hangs("mail")).To(BeFalse(), "one has succeeded")
 	g.Expect(all.isSlow("mail")).To(BeTrue(), "none was faster since")
 	g.Expect(all.isSlow("images")).To(BeFalse())
-	g.Expect(other.mem.createTimeout()).To(Equal(createTimeout))
+	g.Expect(other.mem.createsSlowly).To(BeFalse())
 
-	all.noteCreates(other, false, false)
+	all.noteCreates(other, true, createTimeout)
+	g.Expect(all.hangs("mail")).To(BeFalse(), "slow creates succeed")
+	all.noteCreates(hanging, true, patientTimeout)
+	g.Expect(all.hangs("mail")).To(BeTrue(), "they do not any longer")
+
+	all.noteCreates(other, false, fast)
 	g.Expect(all.isSlow("mail")).To(BeFalse())
-	g.Expect(hanging.mem.createTimeout()).To(Equal(patientTimeout), "other ScaledJobs do not change its timeout")
+	g.Expect(hanging.mem.createsSlowly).To(BeTrue(), "other ScaledJobs do not change that")
 
-	all.noteCreates(hanging, true, true)
+	all.noteCreates(hanging, true, createTimeout)
 	all.drop(hanging.key())
 	g.Expect(all.isSlow("mail")).To(BeTrue())
 	all.drop(other.key())

@@ -42,7 +42,9 @@ func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observat
 // dryRun sends the dry run if it is due, and returns the condition for the answer; nil if none was sent, or if there is no
 // answer and known is the condition in the status.
 func (r *Reconciler) dryRun(ctx context.Context, t *target, seen observation, known *metav1.Condition) *report.Condition {
-	dryRunner := jobcontrol.DryRunner{Client: r.Client, Patient: &r.patient, TemplateHash: seen.templateHash}
+	dryRunner := jobcontrol.DryRunner{
+		Client: r.Client, Patience: &r.patience, Hangs: r.memories.hangs(t.sj.Namespace), TemplateHash: seen.templateHash,
+	}
 	asked, warnings, answer := dryRunner.DryRun(ctx, t.sj, t.withTemplate, &t.mem.template, seen.before.Conditions)
 	if !asked || known != nil && errors.Is(answer, context.DeadlineExceeded) { // What was answered before says more.
 		return nil

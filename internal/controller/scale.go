@@ -125,7 +125,9 @@ func (r *Reconciler) create(
 	if err != nil {
 		return nil, false, err
 	}
-	until, timeout := time.Now().Add(createWindow), mem.createTimeout()
+	until := time.Now().Add(createWindow)
+	timeout, end := r.createTimeout(t)
+	defer end()
 	defer func() { logCreated(ctx, seen, plan, len(made)) }()
 	for _, batch := range r.batches(t, seen, resend, fresh) {
 		began := time.Now()
@@ -135,7 +137,7 @@ func (r *Reconciler) create(
 		made = append(made, more...)
 		r.noteCreated(t, more)
 		if len(more) > 0 || err != nil {
-			r.memories.noteCreates(t, errors.Is(err, context.DeadlineExceeded), time.Since(began) > createTimeout)
+			r.memories.noteCreates(t, errors.Is(err, context.DeadlineExceeded), time.Since(began))
 		}
 		if err != nil {
 			return made, true, ignoring(err, jobcontrol.ErrAlreadyExists)
@@ -154,12 +156,20 @@ func (r *Reconciler) batches(t *target, seen observation, resend, fresh []int64)
 	return append([][]int64{resend}, batches(fresh, careful)...)
 }
 
-// createTimeout returns the timeout of a create.
-func (m *memory) createTimeout() time.Duration {
-	if m.createsSlowly {
-		return patientTimeout
+// createTimeout returns the timeout of the creates of a reconcile. The caller must call end after them. While the creates of
+// the namespace hang, one reconcile of it at a time waits until the API server names the webhook.
+func (r *Reconciler) createTimeout(t *target) (timeout time.Duration, end func()) {
+	end = func() { /* nothing */ }
+	switch {
+	case !t.mem.createsSlowly:
+		return createTimeout, end
+	case !r.memories.hangs(t.sj.Namespace):
+		return patientTimeout, end
 	}
-	return createTimeout
+	if end, first := r.patience.Begin(t.sj.Namespace); first {
+		return patientTimeout, end
+	}
+	return createTimeout, end
 }
 
 // batches splits the ordinals into the batches in which to create their Jobs. If careful is true, the first batch has

@@ -141,7 +141,7 @@ func TestScaleIsPatientOnlyWithCreatesThatTimeOut(t *testing.T) {
 			w.queues.SetDepth(emailQueue, 30)
 			w.onCreate = refuse(answer)
 			_ = w.reconcileFails(t.Context())
-			w.Expect(w.r.memories.of(scaledJob()).createTimeout()).To(Equal(createTimeout))
+			w.Expect(w.r.memories.of(scaledJob()).createsSlowly).To(BeFalse())
 		})
 	}
 }
@@ -167,7 +167,7 @@ func TestScaleIsPatientWhileCreatesAreSlow(t *testing.T) {
 		w.onCreate = send
 		w.queues.SetDepth(emailQueue, 31)
 		w.reconcile(t.Context())
-		w.Expect(w.r.memories.of(scaledJob()).createTimeout()).To(Equal(createTimeout))
+		w.Expect(w.r.memories.of(scaledJob()).createsSlowly).To(BeFalse())
 	})
 }
 
@@ -689,4 +689,33 @@ func TestJobsThatLoseTheirOwnerAreNotCreatedWithoutEnd(t *testing.T) {
 		_, _ = w.r.Reconcile(t.Context(), requestOf(emails))
 	}
 	w.Expect(len(w.jobs(t.Context()))).To(BeNumerically("<=", 3), "Jobs for the 3 that are due")
+}
+
+// While the creates of a namespace hang, one reconcile waits until the webhook is named, and the others only as long as usual.
+func TestOneReconcileOfANamespaceIsPatient(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	r := &Reconciler{}
+	of := func(namespace, name string) *target {
+		sj := &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		return &target{sj: sj, mem: r.memories.of(sj)}
+	}
+	allowed := func(t *target) time.Duration {
+		timeout, _ := r.createTimeout(t)
+		return timeout
+	}
+	a, b, elsewhere := of("mail", "a"), of("mail", "b"), of("images", "c")
+	for _, each := range []*target{a, b, elsewhere} {
+		g.Expect(allowed(each)).To(Equal(createTimeout))
+		r.memories.noteCreates(each, true, createTimeout)
+	}
+	timeout, end := r.createTimeout(a)
+	g.Expect(timeout).To(Equal(patientTimeout))
+	g.Expect(allowed(b)).To(Equal(createTimeout))
+	g.Expect(allowed(elsewhere)).To(Equal(patientTimeout))
+	end()
+	g.Expect(allowed(b)).To(Equal(patientTimeout))
+	r.memories.noteCreates(b, false, patientTimeout-time.Second)
+	g.Expect(allowed(a)).To(Equal(patientTimeout), "slow creates succeed")
+	g.Expect(allowed(b)).To(Equal(patientTimeout))
 }

@@ -25,7 +25,6 @@ package controller
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -126,9 +125,8 @@ type Reconciler struct {
 
 	memories memories
 	// limiter bounds the creates and deletes of Jobs of each namespace that are under way.
-	limiter jobcontrol.Limiter
-	// patient has the namespaces in which a dry run that may take long is under way.
-	patient sync.Map
+	limiter  jobcontrol.Limiter
+	patience jobcontrol.Patience
 	// denied limits how often it is logged that statuses may not be written.
 	denied rate.Sometimes
 }

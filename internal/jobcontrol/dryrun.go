@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// dryRunTimeout is the timeout of a dry run.
-	dryRunTimeout = 5 * time.Second
+	// dryRunTimeout is the timeout of a dry run, and hangingDryRunTimeout while creates in the namespace hang.
+	dryRunTimeout, hangingDryRunTimeout = 5 * time.Second, time.Second
 	// patientDryRunTimeout is that of one dry run of each namespace at a time. Admission webhooks may take up to 30 s, and
 	// only the answer of the API server after that names the webhook.
 	patientDryRunTimeout = 32 * time.Second
@@ -29,8 +29,10 @@ const (
 type DryRunner struct {
 	// Client writes to the API server.
 	Client client.Writer
-	// Patient has the namespaces in which a dry run is under way that may take longer.
-	Patient *sync.Map
+	// Patience allows one dry run of each namespace to take longer.
+	Patience *Patience
+	// Hangs means that creates in the namespace hang.
+	Hangs bool
 	// TemplateHash is the hash of the template.
 	TemplateHash string
 }
@@ -69,10 +71,26 @@ func (d DryRunner) DryRun(
 
 // timeout returns the timeout of the next dry run in a namespace. The caller must call end after the dry run.
 func (d DryRunner) timeout(namespace string) (timeout time.Duration, end func()) {
-	if _, taken := d.Patient.LoadOrStore(namespace, true); taken {
-		return dryRunTimeout, func() { /* The patient one is another. */ }
+	end, first := d.Patience.Begin(namespace)
+	switch {
+	case first:
+		return patientDryRunTimeout, end
+	case d.Hangs:
+		return hangingDryRunTimeout, end
 	}
-	return patientDryRunTimeout, func() { d.Patient.Delete(namespace) }
+	return dryRunTimeout, end
+}
+
+// Patience says which requests may wait until the API server names a webhook that hangs: one of each namespace at a time.
+// The zero value is ready. It is safe for concurrent use.
+type Patience struct{ namespaces sync.Map }
+
+// Begin reports whether no other request of the namespace waits. The caller must call end after the request.
+func (p *Patience) Begin(namespace string) (end func(), first bool) {
+	if _, taken := p.namespaces.LoadOrStore(namespace, true); taken {
+		return func() { /* Another request waits. */ }, false
+	}
+	return func() { p.namespaces.Delete(namespace) }, true
 }
 
 func (r *DryRun) due(sj *scaledjobv1.ScaledJob, known []metav1.Condition, now time.Time) bool {

@@ -6,7 +6,6 @@ package jobcontrol
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,7 +84,7 @@ func TestDryRunCreatesNothing(t *testing.T) {
 	server := &dryRunServer{}
 	var run DryRun
 
-	asked, _, err := DryRunner{server, &sync.Map{}, "hash"}.DryRun(t.Context(), scaledJob(), withTemplate, &run, nil)
+	asked, _, err := DryRunner{server, &Patience{}, false, "hash"}.DryRun(t.Context(), scaledJob(), withTemplate, &run, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(asked).To(BeTrue())
 
@@ -110,18 +109,22 @@ func TestOneDryRunOfANamespaceAtATimeMayTakeLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		var patient sync.Map
+		var patient Patience
 		begun, took := time.Now(), make(chan time.Duration, 3)
 		for _, namespace := range []string{"mail", "mail", "shop"} {
 			sj := scaledJob()
 			sj.Namespace = namespace
 			go func() {
-				_, _, _ = DryRunner{silentServer{}, &patient, "hash"}.DryRun(t.Context(), sj, withTemplate, &DryRun{}, nil)
+				_, _, _ = DryRunner{silentServer{}, &patient, false, "hash"}.DryRun(t.Context(), sj, withTemplate, &DryRun{}, nil)
 				took <- time.Since(begun)
 			}()
 		}
 		g.Expect([]time.Duration{<-took, <-took, <-took}).To(Equal([]time.Duration{dryRunTimeout, patientDryRunTimeout, patientDryRunTimeout}))
-		_, _, _ = DryRunner{silentServer{}, &patient, "hash"}.DryRun(t.Context(), scaledJob(), withTemplate, &DryRun{}, nil)
+		_, _, _ = DryRunner{silentServer{}, &patient, false, "hash"}.DryRun(t.Context(), scaledJob(), withTemplate, &DryRun{}, nil)
 		g.Expect(time.Since(begun)).To(Equal(2*patientDryRunTimeout), "the next one may, too")
+		_, _ = patient.Begin(scaledJob().Namespace)
+		begun = time.Now()
+		_, _, _ = DryRunner{silentServer{}, &patient, true, "hash"}.DryRun(t.Context(), scaledJob(), withTemplate, &DryRun{}, nil)
+		g.Expect(time.Since(begun)).To(Equal(hangingDryRunTimeout), "while creates hang")
 	})
 }

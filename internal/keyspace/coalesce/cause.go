@@ -35,7 +35,7 @@ func (c Cause) String() string {
 	return [...]string{"None", "Shrink", "Lost", "Changed", "Confirmed", "Growth"}[c]
 }
 
-// Signal tells one goroutine that there may be something to do. It holds one token from [Signal.Set] until the
+// Signal wakes one goroutine, because there may be something to do. It holds one token from [Signal.Set] until the
 // goroutine receives it. So no signal is lost, and a second Set before that has no effect.
 type Signal chan struct{}
 

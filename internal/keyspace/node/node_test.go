@@ -328,7 +328,7 @@ func TestServersWithoutRESP3(t *testing.T) {
 	}
 }
 
-// The session ends, those who watch the key know, and once the server is well again everything begins anew.
+// The session ends, those who watch the key know, and once the server is well, everything begins again.
 func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ to, reply string }{

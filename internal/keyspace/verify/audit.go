@@ -65,7 +65,7 @@ func (a *Audit) overdue(now time.Time) bool {
 	return !a.grownAt.IsZero() && now.Sub(a.grownAt) >= eventDelay
 }
 
-// Disproved reports whether the misses show that the server publishes no events for the key, or does not tell of its changes
+// Disproved reports whether the misses show that the server publishes no events for the key, or does not report its changes
 // although it tracks the key.
 func (a *Audit) Disproved(now time.Time, key Subscription, silentUntil time.Time) bool {
 	misses := a.misses

@@ -27,8 +27,8 @@ import (
 // elsewhere is a server that has nothing to do with the one at [somewhere].
 var elsewhere = auth.Endpoint{Address: "other:6379"}
 
-// beside dials a server at somewhere by dial, and one that is well elsewhere.
-func beside(dial dialFunc) dialFunc {
+// nextTo dials a server at somewhere by dial, and one that is well elsewhere.
+func nextTo(dial dialFunc) dialFunc {
 	well := redistest.NewPiped(func([]string) string { return redistest.Usual })
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if address == elsewhere.Address {
@@ -67,7 +67,7 @@ func TestABadReplyIsAnError(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
 				var bad atomic.Bool
-				pool := start(t, beside(redistest.NewPiped(func(args []string) string {
+				pool := start(t, nextTo(redistest.NewPiped(func(args []string) string {
 					switch {
 					case args[0] != "llen":
 						return redistest.Usual
@@ -115,7 +115,7 @@ func TestAMessageBeforeTheGreeting(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
-				dial := beside(piped(func(conn net.Conn) {
+				dial := nextTo(piped(func(conn net.Conn) {
 					for reader := bufio.NewReader(conn); ; {
 						args, err := redistest.ReadCommand(reader)
 						if err != nil {
@@ -314,7 +314,7 @@ func TestAServerThatAnswersLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		const late = 900 * time.Millisecond
-		pool := start(t, beside(redistest.NewPiped(func([]string) string {
+		pool := start(t, nextTo(redistest.NewPiped(func([]string) string {
 			time.Sleep(late)
 			return redistest.Usual
 		}).Dial))

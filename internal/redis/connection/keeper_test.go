@@ -11,7 +11,6 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -31,18 +30,8 @@ func TestSecretsThatAreNotReadHoldUpNoProbe(t *testing.T) {
 		g := NewWithT(t)
 		scripted := redistest.NewPiped(func([]string) string { return redistest.Usual })
 		pool := start(t, scripted.Dial, withSecrets(hangingSecrets{}))
-		before := auth.NewResolver(newSecrets(map[string]string{"password": "first"}), false)
 		const many = 400
-		for i := range many {
-			endpoint := numbered(i)
-			endpoint.Password, endpoint.Namespace = password, namespace
-			server, err := pool.acquire(endpoint)
-			g.Expect(err).NotTo(HaveOccurred())
-			defer pool.release(server)
-			first, cause := before.Load(t.Context(), endpoint)
-			g.Expect(cause).To(BeNil())
-			server.replace(nil, first)
-		}
+		defer useFirstPasswords(t, pool, many)()
 		time.Sleep(time.Minute)
 		for endpoint, failed := range pool.servers {
 			inUse, _ := failed.current()

@@ -286,22 +286,35 @@ func TestSlowServersHoldUpNoRenewal(t *testing.T) {
 			return nil, ctx.Err()
 		}
 		pool := start(t, hang, withSecrets(newSecrets(map[string]string{"password": "second"})))
-		before := auth.NewResolver(newSecrets(map[string]string{"password": "first"}), false)
 		const many = 400
-		for i := range many {
-			endpoint := numbered(i)
-			endpoint.Password, endpoint.Namespace = password, namespace
-			server, err := pool.acquire(endpoint)
-			g.Expect(err).NotTo(HaveOccurred())
-			defer pool.release(server)
-			first, cause := before.Load(t.Context(), endpoint)
-			g.Expect(cause).To(BeNil())
-			server.replace(nil, first)
-		}
+		defer useFirstPasswords(t, pool, many)()
 		time.Sleep(time.Minute)
 		mu.Lock()
 		found := len(tried)
 		mu.Unlock()
 		g.Expect(found).To(Equal(many), "within a minute")
 	})
+}
+
+// useFirstPasswords uses many servers with the password "first". They are kept until release is called.
+func useFirstPasswords(t *testing.T, pool *Pool, many int) (release func()) {
+	t.Helper()
+	g := NewWithT(t)
+	before := auth.NewResolver(newSecrets(map[string]string{"password": "first"}), false)
+	var used []*server
+	for i := range many {
+		endpoint := numbered(i)
+		endpoint.Password, endpoint.Namespace = password, namespace
+		server, err := pool.acquire(endpoint)
+		g.Expect(err).NotTo(HaveOccurred())
+		used = append(used, server)
+		first, cause := before.Load(t.Context(), endpoint)
+		g.Expect(cause).To(BeNil())
+		server.replace(nil, first)
+	}
+	return func() {
+		for _, server := range used {
+			pool.release(server)
+		}
+	}
 }

@@ -94,9 +94,10 @@ func (e *emulation) serve(peer *server.Peer, name string, args ...string) bool {
 		change(&command{emulation: e, peer: peer, argv: argv})
 	case name == "CLIENT" && len(args) > 0 && strings.EqualFold(args[0], "TRACKING"):
 		e.track(peer, args[1:])
+	case name == "LLEN" && peer.Resp3:
+		e.length(peer, argv)
 	case passedOn[name]:
 		e.redis.Server().Dispatch(peer, argv)
-		e.remember(peer, name, args)
 	case name == "CONFIG" && !e.forbidConfig:
 		e.config(peer, args)
 	default:

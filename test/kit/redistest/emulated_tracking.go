@@ -4,6 +4,7 @@
 package redistest
 
 import (
+	"bufio"
 	"strings"
 
 	"github.com/alicebob/miniredis/v2/server"
@@ -26,10 +27,17 @@ func (e *emulation) track(peer *server.Peer, args []string) {
 	peer.WriteOK()
 }
 
-// remember notes that a connection has read the length of a list.
-func (e *emulation) remember(peer *server.Peer, name string, args []string) {
-	if keys := e.tracked[peer]; keys != nil && name == "LLEN" && len(args) == 1 {
-		keys[args[0]] = struct{}{}
+// length runs LLEN, and notes that the connection has read the key. Over RESP3, a connection with subscriptions may run it,
+// which miniredis does not allow.
+func (e *emulation) length(peer *server.Peer, argv []string) {
+	var reply strings.Builder
+	stand := server.NewPeer(bufio.NewWriter(&reply))
+	stand.Resp3 = true
+	e.redis.Server().Dispatch(stand, argv)
+	stand.Flush()
+	peer.WriteRaw(reply.String())
+	if keys := e.tracked[peer]; keys != nil && len(argv) == len([]string{"LLEN", "key"}) {
+		keys[argv[1]] = struct{}{}
 	}
 }
 

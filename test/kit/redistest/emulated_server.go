@@ -85,23 +85,33 @@ func (e *emulation) stop() error {
 func (e *emulation) serve(peer *server.Peer, name string, args ...string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if name == "SUBSCRIBE" || name == "PSUBSCRIBE" {
-		e.subscribers.Store(peer, nil)
-	}
 	argv := append([]string{name}, args...)
 	switch change := changes[name]; {
 	case change != nil:
 		change(&command{emulation: e, peer: peer, argv: argv})
+	case e.emulate(peer, name, args):
+	case passedOn[name]:
+		e.redis.Server().Dispatch(peer, argv)
+	default:
+		peer.WriteError("ERR unknown command: the emulated Redis does not know " + name)
+	}
+	return true
+}
+
+// emulate runs a command that changes no key and that miniredis serves differently from Redis. It reports whether it has.
+func (e *emulation) emulate(peer *server.Peer, name string, args []string) bool {
+	switch {
 	case name == "CLIENT" && len(args) > 0 && strings.EqualFold(args[0], "TRACKING"):
 		e.track(peer, args[1:])
 	case name == "LLEN" && peer.Resp3:
-		e.length(peer, argv)
-	case passedOn[name]:
-		e.redis.Server().Dispatch(peer, argv)
+		e.length(peer, append([]string{name}, args...))
 	case name == "CONFIG" && !e.forbidConfig:
 		e.config(peer, args)
+	case name == "SUBSCRIBE" || name == "PSUBSCRIBE":
+		e.subscribers.Store(peer, nil)
+		return false
 	default:
-		peer.WriteError("ERR unknown command: the emulated Redis does not know " + name)
+		return false
 	}
 	return true
 }

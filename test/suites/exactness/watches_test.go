@@ -86,8 +86,7 @@ func TestWatchesExpire(t *testing.T) {
 	})
 }
 
-// expiries make the next watch of some resources too old to go on. One that begins
-// with a list is none.
+// expiries make the next watch of some resources too old to go on, so that all objects are listed again.
 type expiries struct {
 	next http.RoundTripper
 
@@ -126,15 +125,17 @@ func (e *expiries) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
+// strike reports whether a request begins a watch that is to expire. One that lists all objects first has not to, and ends
+// the wait: client-go begins so after a watch of less than a second without an event.
 func (e *expiries) strike(request *http.Request) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	resource := path.Base(request.URL.Path)
-	if !e.due[resource] || !watches(request) || request.URL.Query().Has("sendInitialEvents") {
+	if !e.due[resource] || !watches(request) {
 		return false
 	}
 	delete(e.due, resource)
-	return true
+	return !request.URL.Query().Has("sendInitialEvents")
 }
 
 func watches(request *http.Request) bool { return request.URL.Query().Get("watch") != "" }

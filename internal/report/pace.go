@@ -5,6 +5,7 @@ package report
 
 import (
 	"maps"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -13,30 +14,33 @@ import (
 const (
 	// numbersDelay is how long after a change of only numbers the status is written, and numbersJitter is the fraction by
 	// which that is randomly shorter or longer, so that writes spread. longestDelay is how long it takes at most because
-	// others of the namespace are written first.
+	// there are many.
 	numbersDelay  = time.Second
 	numbersJitter = 0.25
 	longestDelay  = 10 * time.Second
-	// numbersAtOnce is how many writes of numbers the rate allows at the same time, if they take as long as the last ones.
-	numbersAtOnce = 2
+	// numbersShare is how much of the time such writes take, if they follow each other and take as long as the last ones.
+	numbersShare = 0.5
 	// slowWrite is the longest time that counts for that: what takes longer waits for an admission webhook.
 	slowWrite = 100 * time.Millisecond
 	// meanOf is the number of last writes in the mean of their durations.
 	meanOf = 8
 )
 
-// pace spreads the writes of statuses in which only numbers have changed. Such a write costs the API server as much as
-// several creates of Jobs. So it is delayed, and those of a namespace follow each other as fast as few at a time allow.
-// The namespaces share that rate. The zero value is ready for use. pace is safe for concurrent use.
+// pace delays the writes of statuses in which only numbers have changed. Such a write costs the API server as much as
+// several creates of Jobs. So the more of them a namespace had just before, the later is the next one: each ScaledJob
+// is then written less often, and the writes of a burst come when its Jobs are there. The namespaces share the time. The
+// zero value is ready for use. pace is safe for concurrent use.
 type pace struct {
 	mu  sync.Mutex
-	all map[string]*slots
+	all map[string]*load
 }
 
-// slots are the times at which statuses of a namespace are written.
-type slots struct {
-	// next is the next free slot, and took is the mean duration of the last writes.
-	next time.Time
+// load is what the writes of a namespace take.
+type load struct {
+	// factor is by how much the delay is longer. It was so at a time, and becomes less by the factor e in each numbersDelay.
+	factor float64
+	at     time.Time
+	// took is the mean duration of the last writes.
 	took time.Duration
 }
 
@@ -44,16 +48,16 @@ type slots struct {
 func (p *pace) book(namespace string, now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	of, sharing := p.of(namespace), 0
-	of.next = later(of.next, now)
-	slot := of.next.Add(delay())
+	of, sharing := p.of(namespace), 1
 	for _, each := range p.all {
-		if !each.next.Before(now) {
+		if each != of && now.Sub(each.at) < numbersDelay {
 			sharing++
 		}
 	}
-	of.next = earlier(of.next.Add(of.took*time.Duration(sharing)/numbersAtOnce), now.Add(longestDelay))
-	return slot
+	of.factor *= math.Exp(-now.Sub(of.at).Seconds() / numbersDelay.Seconds())
+	wait := min(time.Duration(float64(delay())*(1+of.factor*float64(sharing))), longestDelay)
+	of.factor, of.at = of.factor+of.took.Seconds()/numbersShare/numbersDelay.Seconds(), now
+	return now.Add(wait)
 }
 
 // note records how long a write in a namespace took.
@@ -64,15 +68,15 @@ func (p *pace) note(namespace string, took time.Duration) {
 	of.took += (min(took, slowWrite) - of.took) / meanOf
 }
 
-// of returns the slots of a namespace, and forgets those that nobody has used for long. The caller holds the lock.
-func (p *pace) of(namespace string) *slots {
+// of returns the load of a namespace, and forgets those that are over. The caller holds the lock.
+func (p *pace) of(namespace string) *load {
 	if p.all == nil {
-		p.all = map[string]*slots{}
+		p.all = map[string]*load{}
 	}
 	if p.all[namespace] == nil {
 		forget := time.Now().Add(-longestDelay)
-		maps.DeleteFunc(p.all, func(_ string, each *slots) bool { return each.next.Before(forget) })
-		p.all[namespace] = &slots{next: time.Now()}
+		maps.DeleteFunc(p.all, func(_ string, each *load) bool { return each.at.Before(forget) })
+		p.all[namespace] = &load{at: time.Now()}
 	}
 	return p.all[namespace]
 }
@@ -84,13 +88,6 @@ func delay() time.Duration {
 
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
 		return a
 	}
 	return b

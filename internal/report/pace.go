@@ -19,7 +19,7 @@ const (
 	numbersJitter = 0.25
 	longestDelay  = 10 * time.Second
 	// numbersShare is how much of the time such writes take, if they follow each other and take as long as the last ones.
-	numbersShare = 0.5
+	numbersShare = 0.25
 	// slowWrite is the longest time that counts for that: what takes longer waits for an admission webhook.
 	slowWrite = 100 * time.Millisecond
 	// meanOf is the number of last writes in the mean of their durations.

@@ -25,8 +25,9 @@ const (
 	statusInterval = 2 * time.Second
 	// mostStatuses are more than two cores have ever kept up with.
 	mostStatuses = 1000
-	// oldestStatus is how old a status may be. The operator writes it a second after the change, a quarter more or less.
-	oldestStatus = 2 * time.Second
+	// oldestStatus is how old a status may be. The operator writes it a second after the change if few change, and 10 seconds
+	// after it at the latest.
+	oldestStatus = 5 * time.Second
 )
 
 // measureStatuses raises the number of ScaledJobs that get a message every other second, until a status is older than

@@ -4,9 +4,17 @@
 package main
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs the tests in the root of the repository, as the demo is.
+func TestMain(m *testing.M) {
+	silenceLibraries()
+	if err := os.Chdir("../.."); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}

@@ -24,7 +24,7 @@ import (
 )
 
 // readScaledJob reads the ScaledJob and all that belongs to it. Without a CRD there is none.
-func (e *examination) readScaledJob(ctx context.Context, name string) error {
+func (e *examination) readScaledJob(ctx context.Context, how *inquiry, name string) error {
 	if !e.facts.CRD.Served {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (e *examination) readScaledJob(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	return nil
+	return e.readRedis(ctx, how)
 }
 
 // readOthers reads the other ScaledJobs: of all namespaces, or if the user may not do that, of this one.

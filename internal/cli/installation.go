@@ -44,10 +44,10 @@ func (e *examination) note(need doctor.Need, what string, err error) error {
 }
 
 // read reads the facts about the installation and the named ScaledJob.
-func (e *examination) read(ctx context.Context, names []string) error {
+func (e *examination) read(ctx context.Context, how *inquiry, names []string) error {
 	steps := []func(context.Context) error{e.readCRD, e.readOperators}
 	if len(names) > 0 {
-		steps = append(steps, func(ctx context.Context) error { return e.readScaledJob(ctx, names[0]) })
+		steps = append(steps, func(ctx context.Context) error { return e.readScaledJob(ctx, how, names[0]) })
 	}
 	for _, step := range append(steps, e.readRights, e.readOperatorRights) {
 		if err := step(ctx); err != nil {

@@ -8,7 +8,7 @@
 //	errors.go   what an error means to a user, and the exit codes
 //	cluster.go  the API server
 //	status.go, suspend.go, explain.go, convert.go, doctor.go  the commands
-//	installation.go, examination.go  what doctor reads
+//	installation.go, examination.go, access.go  what doctor reads
 //
 // No command builds a client before it runs, so that help, completion and version need no cluster.
 package cli

@@ -8,6 +8,7 @@
 //	installation.go  the CRD, the operator and its permissions, and KEDA
 //	scaledjob.go     the ScaledJob, its Jobs and Pods
 //	references.go    what a template and the access to Redis refer to
+//	redis.go         what was seen of Redis
 //	text.go          the report as text
 package doctor
 
@@ -19,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/cli/doctor/redis"
 	"miracle.dev/scaledjob-operator/internal/preflight"
 )
 
@@ -103,6 +105,11 @@ type Facts struct {
 	Quotas     []corev1.ResourceQuota
 	Jobs       []*batchv1.Job
 	Pods       []*corev1.Pod
+	// Target is what was looked at in Redis, and Redis what was seen; nil if the ScaledJob was not checked, or if Redis could
+	// not be asked. RedisFault says which value for the connection can't be used; empty if all can.
+	Target     *redis.Target
+	Redis      *redis.Facts
+	RedisFault string
 }
 
 // CRD is the CRD in the cluster.
@@ -129,13 +136,13 @@ const (
 	NeedRights         Need = "rights"
 	NeedOperatorRights Need = "operator rights"
 	NeedKEDA           Need = "keda"
-	NeedScaledJob      Need = "scaledjob"
 	NeedJobDryRun      Need = "dry run of a Job"
 	NeedPodDryRun      Need = "dry run of a Pod"
 	NeedReferences     Need = "references"
 	NeedQuotas         Need = "quotas"
 	NeedJobs           Need = "jobs"
 	NeedPods           Need = "pods"
+	NeedRedis          Need = "redis"
 )
 
 // check is a question about the facts.
@@ -146,53 +153,69 @@ type check struct {
 	// run returns what is wrong, and fine is what to say if nothing is.
 	run  func(*Facts) []Finding
 	fine string
+	// when reports whether the check makes sense; nil if it always does.
+	when func(*Facts) bool
 }
 
 // The subjects.
 const (
 	installation = "Installation"
 	scaledJob    = "ScaledJob"
+	redisSubject = "Redis"
 )
 
 // checks are all checks, in the order of the report.
 var checks = []check{
-	{"crd", installation, "Is the CRD installed?", []Need{NeedCRD}, crd, "The CRD is installed."},
+	{"crd", installation, "Is the CRD installed?", []Need{NeedCRD}, crd, "The CRD is installed.", nil},
 	{"crd-version", installation, "Do the CRD and this program belong together?", []Need{NeedCRD, NeedSchema}, crdVersion,
-		"The CRD has the fields that this program knows."},
-	{"operator", installation, "Is the operator ready?", []Need{NeedDeployments}, operatorReady, "The operator is ready."},
+		"The CRD has the fields that this program knows.", nil},
+	{"operator", installation, "Is the operator ready?", []Need{NeedDeployments}, operatorReady, "The operator is ready.", nil},
 	{"operator-version", installation, "Do the operator and this program belong together?", []Need{NeedDeployments}, operatorVersion,
-		"No difference between the versions is known."},
-	{"leader", installation, "Is a replica the leader?", []Need{NeedDeployments, NeedLease}, leader, "A replica is the leader."},
+		"No difference between the versions is known.", nil},
+	{"leader", installation, "Is a replica the leader?", []Need{NeedDeployments, NeedLease}, leader, "A replica is the leader.", nil},
 	{"one-operator", installation, "Is there only one operator for the namespace?", []Need{NeedDeployments}, oneOperator,
-		"There is only one operator for the namespace."},
+		"There is only one operator for the namespace.", nil},
 	{"operator-rights", installation, "May the operator do its work?", []Need{NeedDeployments, NeedOperatorRights}, operatorRights,
-		"The operator has its permissions in the namespace."},
-	{"rights", installation, "May you see what the checks need?", []Need{NeedRights}, rights, "You may see all that the checks need."},
-	{"conditions", scaledJob, "What does the operator report?", []Need{NeedScaledJob}, conditions, "The operator reports no problem."},
-	{"job", scaledJob, "Does the API server accept a Job?", []Need{NeedScaledJob, NeedJobDryRun}, jobAccepted,
-		"The API server accepts a Job of the template, without a warning."},
-	{"pod", scaledJob, "Does the API server accept a Pod?", []Need{NeedScaledJob, NeedPodDryRun}, podAccepted,
-		"The API server accepts a Pod of such a Job."},
-	{"references", scaledJob, "Is all there that the ScaledJob refers to?", []Need{NeedScaledJob, NeedReferences}, references,
-		"All objects are there that the ScaledJob refers to."},
-	{"quota", scaledJob, "Do quotas leave room?", []Need{NeedScaledJob, NeedQuotas}, quotas, "No quota for Jobs and Pods is used up."},
-	{"pods", scaledJob, "Do the Pods start?", []Need{NeedScaledJob, NeedPods}, pods, "No Pod waits for its image or its node, or crashes."},
-	{"workers-end", scaledJob, "Do the workers end?", []Need{NeedScaledJob, NeedJobs, NeedPods}, workersEnd,
-		"No worker seems to run without end."},
-	{"shared-key", scaledJob, "Are the keys those of this ScaledJob alone?", []Need{NeedScaledJob}, sharedKeys,
-		"No other ScaledJob that you may see counts the same key."},
-	{"keda", scaledJob, "Does KEDA leave the keys alone?", []Need{NeedScaledJob, NeedKEDA}, kedaLeavesKeys,
-		"KEDA does not scale by the same keys."},
+		"The operator has its permissions in the namespace.", nil},
+	{"rights", installation, "May you see what the checks need?", []Need{NeedRights}, rights, "You may see all that the checks need.", nil},
+	{"conditions", scaledJob, "What does the operator report?", nil, conditions, "The operator reports no problem.", hasScaledJob},
+	{"job", scaledJob, "Does the API server accept a Job?", []Need{NeedJobDryRun}, jobAccepted,
+		"The API server accepts a Job of the template, without a warning.", hasScaledJob},
+	{"pod", scaledJob, "Does the API server accept a Pod?", []Need{NeedPodDryRun}, podAccepted,
+		"The API server accepts a Pod of such a Job.", hasScaledJob},
+	{"references", scaledJob, "Is all there that the ScaledJob refers to?", []Need{NeedReferences}, references,
+		"All objects are there that the ScaledJob refers to.", hasScaledJob},
+	{"quota", scaledJob, "Do quotas leave room?", []Need{NeedQuotas}, quotas, "No quota for Jobs and Pods is used up.", hasScaledJob},
+	{"pods", scaledJob, "Do the Pods start?", []Need{NeedPods}, pods, "No Pod waits for its image or its node, or crashes.", hasScaledJob},
+	{"workers-end", scaledJob, "Do the workers end?", []Need{NeedJobs, NeedPods}, workersEnd,
+		"No worker seems to run without end.", hasScaledJob},
+	{"shared-key", scaledJob, "Are the keys those of this ScaledJob alone?", nil, sharedKeys,
+		"No other ScaledJob that you may see counts the same key.", hasScaledJob},
+	{"keda", scaledJob, "Does KEDA leave the keys alone?", []Need{NeedKEDA}, kedaLeavesKeys,
+		"KEDA does not scale by the same keys.", hasScaledJob},
+	{"redis", redisSubject, "Does Redis answer?", []Need{NeedRedis}, redisAnswers, "", hasTarget},
+	{"redis-tls", redisSubject, "Are the certificates good?", nil, redisTLS, "Nothing is wrong with the certificates, if there are any.", isReached},
+	{"redis-mode", redisSubject, "Is the server what the spec says?", nil, redisMode, "The server is what the spec says.", isReached},
+	{"redis-keys", redisSubject, "May the user read the keys, and do they have their types?", nil, redisKeys,
+		"The user may read the keys, and they have their types.", isReached},
+	{"redis-changes", redisSubject, "How does Redis report changes?", nil, redisChanges, "", isReached},
+	{"redis-sentinels", redisSubject, "Do the sentinels agree?", nil, redisSentinels, "The sentinels agree on the master.", hasSentinels},
+	{"redis-cluster", redisSubject, "Is the Cluster complete?", nil, redisCluster, "All slots have a master that answers.", hasCluster},
+	{"redis-similar", redisSubject, "Are the names of the keys right?", nil, redisSimilar,
+		"No empty key was found that has a similar one.", hasScanned},
+	{"redis-probe", redisSubject, "Does a notification arrive?", nil, redisProbe, "A notification arrived.", hasProbed},
 }
+
+func hasScaledJob(f *Facts) bool { return f.ScaledJob != nil }
 
 // Examine makes the report.
 func Examine(facts *Facts) Report {
 	is := Report{Namespace: facts.Namespace, Checks: []Result{}, OnlyInCluster: []string{}}
 	if facts.ScaledJob != nil {
-		is.Name = facts.ScaledJob.Name
+		is.Name, is.OnlyInCluster = facts.ScaledJob.Name, onlyInCluster(facts)
 	}
 	for _, each := range checks {
-		if each.subject == installation || facts.ScaledJob != nil {
+		if each.when == nil || each.when(facts) {
 			is.Checks = append(is.Checks, each.answer(facts))
 		}
 	}

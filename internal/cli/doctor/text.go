@@ -5,7 +5,6 @@ package doctor
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -57,7 +56,7 @@ func (r *Report) Text(width int, plain bool) string {
 }
 
 func (r *Report) title(subject string) string {
-	if subject == installation {
+	if subject != scaledJob {
 		return subject
 	}
 	return fmt.Sprintf("%s %s/%s", subject, r.Namespace, r.Name)
@@ -87,5 +86,5 @@ func blank(text string) string { return strings.Repeat(" ", ansi.StringWidth(tex
 func hanging(before, text string, width int) string {
 	indented := ansi.StringWidth(before)
 	lines := strings.Split(ansi.Wordwrap(text, max(width-indented, leastWidth), ""), "\n")
-	return before + strings.Join(slices.Clone(lines), "\n"+strings.Repeat(" ", indented)) + "\n"
+	return before + strings.Join(lines, "\n"+strings.Repeat(" ", indented)) + "\n"
 }

@@ -78,7 +78,10 @@ func newPatient(t *testing.T, spec string) *patient {
 		},
 	}
 	p.create(p.lease)
-	p.scaledJob = newScaledJob(t, p.namespace, p.name, strings.Replace(spec, "{", "{redisAddress: "+p.address()+", ", 1), healthy)
+	if !strings.Contains(spec, "redis") {
+		spec = strings.Replace(spec, "{", "{redisAddress: "+p.address()+", ", 1)
+	}
+	p.scaledJob = newScaledJob(t, p.namespace, p.name, spec, healthy)
 	p.g.Eventually(func() error {
 		return admin.Get(t.Context(), client.ObjectKey{Namespace: p.namespace, Name: "default"}, &corev1.ServiceAccount{})
 	}).Should(Succeed())

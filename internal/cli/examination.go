@@ -89,7 +89,7 @@ func (e *examination) dryRun(ctx context.Context) error {
 // lacksRight reports whether the API server forbids a create because of the permissions of the user, and not because of what
 // is created.
 func lacksRight(message, resource string) bool {
-	return strings.Contains(message, `cannot create resource "`+resource+`"`)
+	return strings.Contains(message, `cannot create resource "`+resource+`"`) || strings.Contains(message, "cannot set blockOwnerDeletion")
 }
 
 // readReferences finds out whether the objects exist that the ScaledJob needs.

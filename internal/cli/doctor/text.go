@@ -82,9 +82,18 @@ func (r *Report) summary() string {
 
 func blank(text string) string { return strings.Repeat(" ", ansi.StringWidth(text)) }
 
-// hanging returns a text whose first line begins with before, and the others with as many spaces.
+// hanging returns a text whose first line begins with before, and the others with as many spaces. It is only broken between
+// words, so that commands can be copied.
 func hanging(before, text string, width int) string {
 	indented := ansi.StringWidth(before)
-	lines := strings.Split(ansi.Wordwrap(text, max(width-indented, leastWidth), ""), "\n")
+	var lines []string
+	for _, word := range strings.Fields(text) {
+		last := len(lines) - 1
+		if last >= 0 && ansi.StringWidth(lines[last]+" "+word) <= max(width-indented, leastWidth) {
+			lines[last] += " " + word
+			continue
+		}
+		lines = append(lines, word)
+	}
 	return before + strings.Join(lines, "\n"+strings.Repeat(" ", indented)) + "\n"
 }

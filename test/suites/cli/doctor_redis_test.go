@@ -158,6 +158,27 @@ var redisFaults = map[string]redisFault{
 		args:  []string{"--probe"},
 		found: map[string]string{"redis-probe": `warning: No notification came for a push to the scratch key "emails:doctor-`},
 	},
+	"a server that hangs": {
+		plant: func(t *testing.T) (string, map[string]string) {
+			server := redistest.New(t, redistest.Options{})
+			NewWithT(t).Expect(server.Pause()).To(Succeed())
+			t.Cleanup(func() { _ = server.Resume() })
+			return standalone(server.Addr(), ""), nil
+		},
+		found: map[string]string{"redis": "error: .*Redis did not answer in time"},
+	},
+	"an authority that is none": {
+		plant: func(t *testing.T) (string, map[string]string) {
+			return standalone(redistest.New(t, redistest.Options{}).Addr(), `, tls: {caSecretRef: {name: redis}}`), map[string]string{"ca.crt": "none"}
+		},
+		found: map[string]string{"redis": `error: The Secret "redis" has no PEM certificate`},
+	},
+	"no Secret with the password": {
+		plant: func(t *testing.T) (string, map[string]string) {
+			return standalone(redistest.New(t, redistest.Options{}).Addr(), withPassword), nil
+		},
+		found: map[string]string{"references": `error: There is no Secret "redis" in the namespace; spec.redis.auth.passwordSecretRef names it`},
+	},
 	"nothing at the forwarded port": {
 		plant: func(t *testing.T) (string, map[string]string) {
 			return standalone(redistest.New(t, redistest.Options{}).Addr(), ""), nil

@@ -176,27 +176,37 @@ func Look(ctx context.Context, target *Target) *Facts {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	l := &look{Target: target, facts: &Facts{}}
+	l.run(ctx)
+	return l.facts
+}
+
+func (l *look) run(ctx context.Context) {
+	// The library asserts the types of replies.
+	defer func() {
+		if r := recover(); r != nil {
+			l.facts.Server = &Server{Address: l.Addresses[0], Failed: SignIn, Err: failure.Classify(fmt.Errorf("malformed reply: %v", r))}
+		}
+	}()
 	first := l.findServer(ctx)
 	if first == nil {
-		return l.facts
+		return
 	}
 	defer first.close()
 	l.facts.Server = &first.Server
 	if !first.Reached() {
-		return l.facts
+		return
 	}
-	if target.Cluster {
+	if l.Cluster {
 		l.facts.Cluster = l.seeCluster(ctx, first)
 	}
 	l.seeKeys(ctx, first)
-	if target.Scan {
+	if l.Scan {
 		l.scan(ctx, first)
 	}
 	l.facts.Changes = l.seeChanges(ctx, first)
-	if target.Probe {
+	if l.Probe {
 		l.facts.Probe = l.probe(ctx, first)
 	}
-	return l.facts
 }
 
 // look is a look that is under way.

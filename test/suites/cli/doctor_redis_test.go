@@ -204,7 +204,6 @@ func TestDoctorFindsEachFaultOfRedis(t *testing.T) {
 			spec, secret := is.plant(t)
 			p := newPatient(t, spec)
 			p.secret(secret)
-			p.bindSecrets()
 			args := append([]string{p.name, "-n", p.namespace}, is.args...)
 			p.g.Eventually(func(g Gomega) {
 				found := findings(examined(t, g, args...))
@@ -217,18 +216,6 @@ func TestDoctorFindsEachFaultOfRedis(t *testing.T) {
 			p.g.Expect(text.out + text.errOut).NotTo(ContainSubstring(password))
 		})
 	}
-}
-
-// bindSecrets lets the operator read Secrets in the namespace, as docs/install.md says.
-func (p *patient) bindSecrets() {
-	p.t.Helper()
-	p.g.Expect(control.Apply(p.t.Context(), strings.NewReader(`
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {namespace: `+p.namespace+`, name: secrets}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: admin}
-subjects: [{kind: ServiceAccount, namespace: `+operator.Namespace+`, name: `+operator.ServiceAccount+`}]
-`))).To(Succeed())
 }
 
 // healthyServers are deployments in which nothing is wrong.
@@ -261,7 +248,6 @@ func TestDoctorFindsNothingInHealthyServers(t *testing.T) {
 			spec, secret := deploy(t)
 			p := newPatient(t, spec)
 			p.secret(secret)
-			p.bindSecrets()
 			report := examined(t, p.g, p.name, "-n", p.namespace)
 			p.g.Expect(findings(report)).To(BeEmpty())
 			p.g.Expect(report.Checks).To(ContainElement(And(HaveField("ID", "redis-keys"), HaveField("Level", doctor.OK))))
@@ -295,7 +281,6 @@ func TestDoctorThroughAForwardedPort(t *testing.T) {
 	server := redistest.New(t, redistest.Options{TLS: &redistest.TLS{Server: authority.Server(t, "redis.forwarded.svc")}})
 	p := newPatient(t, standalone("redis.forwarded.svc:6379", `, tls: {caSecretRef: {name: redis}}`))
 	p.secret(map[string]string{"ca.crt": string(authority.Certificate())})
-	p.bindSecrets()
 	report := examined(t, g, p.name, "-n", p.namespace)
 	g.Expect(findings(report)).To(BeEmpty(), "that an address only works in the cluster is no fault")
 	g.Expect(report.OnlyInCluster).To(ContainElement(HavePrefix("TLS, credentials, permissions")))

@@ -17,18 +17,22 @@ import (
 // seeKeys runs the commands of all keys, as the operator does. That proves more than ACL DRYRUN, which the user of the
 // operator may not run anyway.
 func (l *look) seeKeys(ctx context.Context, first *session) {
-	for _, key := range l.Keys {
-		is := KeyState{Name: key.Name}
-		s := first
-		if owner := l.ownerOf(ctx, first, &key); owner != nil {
-			defer owner.close()
-			s, is.Server = owner, &owner.Server
-		}
-		if s.Reached() {
-			s.see(ctx, &key, &is)
-		}
-		l.facts.Keys = append(l.facts.Keys, is)
+	for i := range l.Keys {
+		l.facts.Keys = append(l.facts.Keys, l.seeKey(ctx, first, &l.Keys[i]))
 	}
+}
+
+// seeKey runs the commands of a key on the server that has it.
+func (l *look) seeKey(ctx context.Context, s *session, key *Key) KeyState {
+	is := KeyState{Name: key.Name}
+	if owner := l.ownerOf(ctx, s, key); owner != nil {
+		defer owner.close()
+		s, is.Server = owner, &owner.Server
+	}
+	if s.Reached() {
+		s.see(ctx, key, &is)
+	}
+	return is
 }
 
 // see runs the commands of a key.

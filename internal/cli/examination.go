@@ -74,7 +74,7 @@ func (e *examination) dryRun(ctx context.Context) error {
 	} {
 		ctx, collected := withWarnings(ctx)
 		err := e.Create(ctx, each.object, client.DryRunAll)
-		status, answered := err.(apierrors.APIStatus) //nolint:errorlint // The client does not wrap the answers of the API server.
+		status, answered := err.(apierrors.APIStatus) // The client does not wrap the answers of the API server.
 		switch {
 		case err != nil && !answered:
 			return err

@@ -140,9 +140,14 @@ func (e *examination) readRights(ctx context.Context) error {
 	if e.facts.ScaledJob != nil {
 		for _, each := range []doctor.Right{
 			{Verb: "list", Group: scaledjobv1.GroupVersion.Group, Resource: "scaledjobs"},
-			{Verb: "list", Group: "batch", Resource: "jobs"}, {Verb: "create", Group: "batch", Resource: "jobs"},
-			{Verb: "list", Resource: "pods"}, {Verb: "create", Resource: "pods"}, {Verb: "list", Resource: "resourcequotas"},
-			{Verb: "get", Resource: "secrets"}, {Verb: "get", Resource: "configmaps"}, {Verb: "get", Resource: "serviceaccounts"},
+			{Verb: "list", Group: "batch", Resource: "jobs"},
+			{Verb: "create", Group: "batch", Resource: "jobs"},
+			{Verb: "list", Resource: "pods"},
+			{Verb: "create", Resource: "pods"},
+			{Verb: "list", Resource: "resourcequotas"},
+			{Verb: "get", Resource: "secrets"},
+			{Verb: "get", Resource: "configmaps"},
+			{Verb: "get", Resource: "serviceaccounts"},
 		} {
 			wanted = append(wanted, right{each, e.facts.Namespace})
 		}

@@ -87,7 +87,7 @@ func blank(text string) string { return strings.Repeat(" ", ansi.StringWidth(tex
 func hanging(before, text string, width int) string {
 	indented := ansi.StringWidth(before)
 	var lines []string
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		last := len(lines) - 1
 		if last >= 0 && ansi.StringWidth(lines[last]+" "+word) <= max(width-indented, leastWidth) {
 			lines[last] += " " + word

@@ -59,6 +59,7 @@ func secured(t *testing.T, pair func(*certificates.Authority) certificates.Pair)
 var redisFaults = map[string]redisFault{
 	"the password is wrong": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			server := redistest.New(t, redistest.Options{User: "admin", Args: []string{"--requirepass", "another"}})
 			return standalone(server.Addr(), withPassword), map[string]string{"password": password}
 		},
@@ -66,6 +67,7 @@ var redisFaults = map[string]redisFault{
 	},
 	"no password": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			server := redistest.New(t, redistest.Options{User: "admin", Args: []string{"--requirepass", "another"}})
 			return standalone(server.Addr(), ""), nil
 		},
@@ -73,24 +75,28 @@ var redisFaults = map[string]redisFault{
 	},
 	"a certificate for another name": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			return secured(t, func(by *certificates.Authority) certificates.Pair { return by.Server(t, "redis.example") })
 		},
 		found: map[string]string{"redis": "error: .*TLS failed. The server's certificate is for another name.*It is for redis.example, and valid until"},
 	},
 	"a certificate that has expired": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			return secured(t, func(by *certificates.Authority) certificates.Pair { return by.Expired(t, "127.0.0.1") })
 		},
 		found: map[string]string{"redis": "error: .*TLS failed. The server's certificate has expired"},
 	},
 	"a server without TLS": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			return standalone(redistest.New(t, redistest.Options{}).Addr(), `, tls: {mode: Enabled}`), nil
 		},
 		found: map[string]string{"redis": "error: .*TLS failed"},
 	},
 	"a key of another type": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			server := redistest.New(t, redistest.Options{})
 			NewWithT(t).Expect(server.Client().SAdd(t.Context(), "emails", "a").Err()).To(Succeed())
 			return standalone(server.Addr(), ""), nil
@@ -99,36 +105,42 @@ var redisFaults = map[string]redisFault{
 	},
 	"a command that is not permitted": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			return asUser(t, "~*", "&*", "-@all", "+ping", "+client|tracking"), map[string]string{"password": password}
 		},
 		found: map[string]string{"redis-keys": `error: "emails": .*FIX: In redis-cli: ACL SETUSER reader .llen`},
 	},
 	"a key that may not be read": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			return asUser(t, "~other", "&*", "+@all"), map[string]string{"password": password}
 		},
 		found: map[string]string{"redis-keys": `error: "emails": .*FIX: In redis-cli: ACL SETUSER reader '%R~emails'`},
 	},
 	"no source of changes": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			return asUser(t, "~*", "-@all", "+ping", "+llen"), map[string]string{"password": password}
 		},
 		found: map[string]string{"redis-changes": `warning: .*polls the queue.*FIX: Grant .client.tracking, or set notify-keyspace-events to Kgl`},
 	},
 	"a node of a Cluster as one server": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			return standalone(redistest.New(t, redistest.Options{Cluster: true}).Addr(), ""), nil
 		},
 		found: map[string]string{"redis-mode": `error: The server is in mode "cluster"`},
 	},
 	"a Cluster without all slots": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			return standalone(redistest.New(t, redistest.Options{Cluster: true}).Addr(), ", mode: Cluster"), nil
 		},
 		found: map[string]string{"redis-cluster": "error: Only 0 of 16384 slots have a master"},
 	},
 	"a replica": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			master := redistest.New(t, redistest.Options{})
 			host, port, _ := strings.Cut(master.Addr(), ":")
 			return standalone(redistest.New(t, redistest.Options{Args: []string{"--replicaof", host + " " + port}}).Addr(), ""), nil
@@ -137,6 +149,7 @@ var redisFaults = map[string]redisFault{
 	},
 	"a master that no sentinel knows": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			all := redistest.NewReplicated(t, redistest.ReplicatedOptions{Replicas: 1, Sentinels: 1})
 			return standalone(all.Sentinels[0].Addr(), ", mode: Sentinel, sentinel: {masterName: nobody}"), nil
 		},
@@ -144,6 +157,7 @@ var redisFaults = map[string]redisFault{
 	},
 	"an empty key with a similar one": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			server := redistest.New(t, redistest.Options{})
 			NewWithT(t).Expect(server.Client().RPush(t.Context(), "bull:emails:wait", "a").Err()).To(Succeed())
 			return standalone(server.Addr(), ""), nil
@@ -153,6 +167,7 @@ var redisFaults = map[string]redisFault{
 	},
 	"no notification": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			return standalone(redistest.New(t, redistest.Options{Events: redistest.NoEvents}).Addr(), ""), nil
 		},
 		args:  []string{"--probe"},
@@ -160,6 +175,7 @@ var redisFaults = map[string]redisFault{
 	},
 	"a server that hangs": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			server := redistest.New(t, redistest.Options{})
 			NewWithT(t).Expect(server.Pause()).To(Succeed())
 			t.Cleanup(func() { _ = server.Resume() })
@@ -169,18 +185,21 @@ var redisFaults = map[string]redisFault{
 	},
 	"an authority that is none": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			return standalone(redistest.New(t, redistest.Options{}).Addr(), `, tls: {caSecretRef: {name: redis}}`), map[string]string{"ca.crt": "none"}
 		},
 		found: map[string]string{"redis": `error: The Secret "redis" has no PEM certificate`},
 	},
 	"no Secret with the password": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			return standalone(redistest.New(t, redistest.Options{}).Addr(), withPassword), nil
 		},
 		found: map[string]string{"references": `error: There is no Secret "redis" in the namespace; spec.redis.auth.passwordSecretRef names it`},
 	},
 	"nothing at the forwarded port": {
 		plant: func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			return standalone(redistest.New(t, redistest.Options{}).Addr(), ""), nil
 		},
 		args:  []string{"--redis-address=127.0.0.1:1"},
@@ -221,20 +240,25 @@ func TestDoctorFindsEachFaultOfRedis(t *testing.T) {
 // healthyServers are deployments in which nothing is wrong.
 var healthyServers = map[string]func(*testing.T) (spec string, secret map[string]string){
 	"one server": func(t *testing.T) (string, map[string]string) {
+		t.Helper()
 		return standalone(redistest.New(t, redistest.Options{}).Addr(), ""), nil
 	},
 	"TLS": func(t *testing.T) (string, map[string]string) {
+		t.Helper()
 		return secured(t, func(by *certificates.Authority) certificates.Pair { return by.Server(t, "127.0.0.1") })
 	},
 	"the documented permissions": func(t *testing.T) (string, map[string]string) {
+		t.Helper()
 		return asUser(t, "resetchannels", "-@all", "%R~emails", "&__keyspace@0__:emails", "+ping", "+client|tracking", "+subscribe", "+unsubscribe", "+llen"),
 			map[string]string{"password": password}
 	},
 	"sentinels": func(t *testing.T) (string, map[string]string) {
+		t.Helper()
 		all := redistest.NewReplicated(t, redistest.ReplicatedOptions{Replicas: 1})
 		return standalone(all.Sentinels[0].Addr(), ", mode: Sentinel, sentinel: {masterName: "+redistest.MasterName+"}"), nil
 	},
 	"a Cluster": func(t *testing.T) (string, map[string]string) {
+		t.Helper()
 		all := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
 		return standalone(all.Nodes[0].Addr(), ", mode: Cluster"), nil
 	},

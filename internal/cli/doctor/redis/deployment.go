@@ -25,7 +25,7 @@ func (l *look) askSentinels(ctx context.Context) []string {
 }
 
 func (l *look) askSentinel(ctx context.Context, address string) Sentinel {
-	s := open(ctx, address, &l.Target.Sentinels, 0)
+	s := open(ctx, address, &l.Sentinels, 0)
 	defer s.close()
 	is := Sentinel{Server: s.Server}
 	if !s.Reached() {

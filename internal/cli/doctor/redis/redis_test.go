@@ -30,7 +30,8 @@ func TestSlotsOfACluster(t *testing.T) {
 		[]any{int64(0), int64(99), []any{"10.0.0.1", int64(6379), "id"}, []any{"10.0.0.2", int64(6379), "id"}},
 		[]any{int64(100), int64(199), []any{"", int64(6380), "id"}},
 		[]any{int64(200), int64(200), []any{"10.0.0.1", int64(6379), "id"}},
-		[]any{"malformed"}, "malformed",
+		[]any{"malformed"},
+		"malformed",
 	}, "redis.mail.svc:6379")
 	g.Expect(covered).To(Equal(201))
 	g.Expect(addresses).To(Equal([]string{"10.0.0.1:6379", "redis.mail.svc:6380"}))

@@ -10,7 +10,10 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +37,7 @@ type cluster struct {
 
 	// namespace is that of --namespace or of the context.
 	namespace string
+	config    *rest.Config
 }
 
 // connect makes a client. It sends no request.
@@ -47,10 +51,12 @@ func connect(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 	if err != nil {
 		return nil, unusable(err)
 	}
-	config.WarningHandler = rest.NoWarnings{}
+	config.WarningHandlerWithContext = warningHandler{}
 	config.QPS = -1
 	scheme := runtime.NewScheme()
-	for _, register := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme} {
+	for _, register := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, batchv1.AddToScheme, appsv1.AddToScheme, authorizationv1.AddToScheme, coordinationv1.AddToScheme,
+	} {
 		if err := register(scheme); err != nil {
 			return nil, err
 		}
@@ -59,7 +65,7 @@ func connect(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{Client: api, namespace: namespace}, nil
+	return &cluster{Client: api, namespace: namespace, config: config}, nil
 }
 
 // unusable returns the error of a kubeconfig.

@@ -23,6 +23,8 @@ const (
 	exitError = 1
 	// exitUnmapped means that convert could not convert everything.
 	exitUnmapped = 2
+	// exitFound means that doctor has found something.
+	exitFound = 3
 	// exitInterrupted is what shells use for a program that Ctrl-C ended.
 	exitInterrupted = 130
 )

@@ -128,7 +128,7 @@ func (e *explainer) waiting() []Waiting {
 		all = append(all, *each)
 	}
 	slices.SortFunc(all, func(a, b Waiting) int { return cmp.Or(b.Jobs-a.Jobs, strings.Compare(a.Reason, b.Reason)) })
-	return append(all, e.usedUp()...)
+	return append(all, UsedUp(e.facts.Quotas)...)
 }
 
 // reasonOf returns why a Job has no ready Pod.
@@ -224,11 +224,11 @@ func podReason(pod *corev1.Pod) (reason, message string) {
 	return "Pending", ""
 }
 
-// usedUp returns the quotas of the namespace that have no room left.
-func (e *explainer) usedUp() []Waiting {
+// UsedUp returns the quotas that have no room left.
+func UsedUp(quotas []corev1.ResourceQuota) []Waiting {
 	var found []Waiting
-	for i := range e.facts.Quotas {
-		quota := &e.facts.Quotas[i]
+	for i := range quotas {
+		quota := &quotas[i]
 		for _, name := range slices.Sorted(maps.Keys(quota.Status.Hard)) {
 			hard, used := quota.Status.Hard[name], quota.Status.Used[name]
 			if used.Cmp(hard) >= 0 {

@@ -78,7 +78,7 @@ func TestNamesThatDoNotExist(t *testing.T) {
 	g := NewWithT(t)
 	namespace, empty := control.NewNamespace(t, "cli"), control.NewNamespace(t, "cli")
 	newScaledJob(t, namespace, "emails", "{}", healthy)
-	for _, command := range []string{"status", "explain", "suspend", "resume"} {
+	for _, command := range []string{"status", "explain", "doctor", "suspend", "resume"} {
 		is := run(t, command, "emial", "-n", namespace)
 		g.Expect(is).To(Equal(answer{errOut: `error: There is no ScaledJob "emial" in namespace "` + namespace + `". Did you mean "emails"?` + "\n", code: 1}))
 		is = run(t, command, "emails", "-n", empty)
@@ -125,7 +125,10 @@ func TestAClusterWithoutTheCRD(t *testing.T) {
 			errOut: "error: This cluster has no ScaledJobs. Install the operator and its CRD, or choose another cluster with --context.\n", code: 1,
 		}), "%q", args)
 	}
-	is := run(t, "convert", "--from-cluster", "--kubeconfig="+empty.Kubeconfig())
+	is := run(t, "doctor", "emails", "--kubeconfig="+empty.Kubeconfig())
+	g.Expect(is.code).To(Equal(3))
+	g.Expect(is.out).To(ContainSubstring("error     The cluster has no ScaledJobs of the group batch.miracle.dev."))
+	is = run(t, "convert", "--from-cluster", "--kubeconfig="+empty.Kubeconfig())
 	g.Expect(is.errOut).To(HavePrefix("error: This cluster has no ScaledJobs of KEDA."))
 }
 

@@ -93,7 +93,7 @@ func (a *app) root() *cobra.Command {
 	})
 	a.flags = commonFlags()
 	a.flags.AddFlags(root.PersistentFlags())
-	root.AddCommand(a.statusCommand(), a.explainCommand(), a.suspendCommand(), a.resumeCommand(), a.convertCommand(), a.versionCommand())
+	root.AddCommand(a.statusCommand(), a.explainCommand(), a.planCommand(), a.suspendCommand(), a.resumeCommand(), a.convertCommand(), a.versionCommand())
 	return root
 }
 

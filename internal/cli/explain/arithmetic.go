@@ -6,6 +6,7 @@ package explain
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -37,8 +38,13 @@ func (e *explainer) step(format string, args ...any) {
 	e.is.Arithmetic = append(e.is.Arithmetic, fmt.Sprintf(format, args...))
 }
 
-// observation is what the status says of the queues; false if it does not say it.
+// observation is what was given, or what the status says of the queues; false if it does not say it.
 func (e *explainer) observation() (scaling.Observation, bool) {
+	if e.given != nil {
+		seen := *e.given
+		seen.Queues = slices.Clone(seen.Queues)
+		return seen, true
+	}
 	seen := scaling.Observation{Active: int64(e.is.Jobs.Active), Claimed: int64(e.is.Jobs.Claimed)}
 	for i, each := range e.is.Messages {
 		if each.Depth == nil {
@@ -58,6 +64,9 @@ func (e *explainer) observation() (scaling.Observation, bool) {
 
 // unknownInput says which number of the formula is neither in the status nor known from the Pods; empty if none.
 func (e *explainer) unknownInput() string {
+	if e.given != nil {
+		return ""
+	}
 	switch e.policy.Strategy {
 	case scaling.StrategyAccurate, scaling.StrategyCustom:
 		if !e.facts.JobsKnown || !e.facts.PodsKnown {

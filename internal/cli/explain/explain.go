@@ -9,6 +9,7 @@
 //	jobs.go        the Jobs by state, and what they wait for
 //	why.go         why there are so many Jobs, what would change it, and when the operator looks next
 //	text.go        the explanation as text
+//	plan.go        the same for given numbers: which Jobs would be created
 package explain
 
 import (
@@ -93,7 +94,9 @@ type explainer struct {
 	policy scaling.Policy
 	queues []scaledjobv1.Queue
 	owned  jobs.Owned
-	is     Explanation
+	// given are the numbers of a plan; nil if those of the status count.
+	given *scaling.Observation
+	is    Explanation
 }
 
 // Explain returns the explanation.

@@ -93,7 +93,7 @@ soak: parts ## Inject random storms and faults for MINUTES=10. | SEED=n repeats 
 	@go run ./test/soak -minutes=$(or $(MINUTES),10) $(if $(SEED),-seed=$(SEED)) $(if $(filter no,$(SUITES)),-suites=false) $(if $(ALERTS),-alerts)
 
 .PHONY: generate
-generate: ## Regenerate deep copies, CRD, RBAC, PrometheusRule and dashboards, their copies in the chart, and the tables of metrics.
+generate: ## Regenerate deep copies, CRD, RBAC, PrometheusRule and dashboards, their copies in the chart, and the tables of metrics and frameworks.
 	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(TOOL) controller-gen crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
 	go run ./hack/trimcrd $(CRD)
@@ -101,6 +101,7 @@ generate: ## Regenerate deep copies, CRD, RBAC, PrometheusRule and dashboards, t
 	$(TOOL) kustomize build config/crd > $(CHART)/files/crd.yaml
 	cp config/rbac/role.yaml $(CHART)/files/role.yaml
 	go test ./internal/metrics -run '^TestTheDocumentHasAllMetrics$$' -args -update
+	go test ./internal/frameworks -run '^TestTheDocumentHasTheTable$$' -args -update
 	sed -n '/^groups:/,$$p' config/prometheus/rules.yaml > $(CHART)/files/rules.yaml
 	{ cat config/prometheus/rule_header.yaml; sed 's/^./  &/' $(CHART)/files/rules.yaml; } > config/prometheus/prometheus_rule.yaml
 	go -C hack/dashboards run . "$$PWD/config/grafana"
@@ -133,9 +134,9 @@ verify: verify-generated lint ## Check that generated files are current, and for
 .PHONY: verify-generated
 verify-generated:
 	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; cp -r api config charts "$$before"; \
-	mkdir "$$before/docs"; cp docs/metrics.md "$$before/docs"; \
+	mkdir "$$before/docs"; cp docs/metrics.md docs/queues.md "$$before/docs"; \
 	$(MAKE) --no-print-directory generate; \
-	for tree in api config charts docs/metrics.md; do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
+	for tree in api config charts docs/metrics.md docs/queues.md; do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
 	[ -z "$${stale:-}" ] || { echo "generated files were not current; they are now"; exit 1; }
 
 ##@ Ship it

@@ -62,6 +62,9 @@ func TestHelpBuildsNoClient(t *testing.T) {
 		{"suspend", "--help"},
 		{"resume", "--help"},
 		{"plan", "--help"},
+		{"init", "--help"},
+		{"init", "--framework", "symfony"},
+		{"__complete", "init", "--framework", "b"},
 		{"convert", "--help"},
 		{"version", "--help"},
 		{"completion", "bash"},
@@ -81,6 +84,20 @@ func TestHelpBuildsNoClient(t *testing.T) {
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	NewWithT(t).Expect(offline(t, "", "version")).To(Equal(result{out: "v1.2.3\n"}))
+}
+
+const knownFrameworks = "bullmq, bull, asynq, laravel, rq, saq, arq, dramatiq, taskiq-stream, taskiq-list, symfony, celery-acks-late, celery, sidekiq, " +
+	"resque, huey, machinery, list, list-popped, stream"
+
+func TestInitNamesTheScaledJobAfterItsQueue(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	is := offline(t, "", "init", "--framework", "BullMQ", "--queue", "Order:Mails")
+	g.Expect(is.code).To(BeZero(), is.errOut)
+	g.Expect(is.out).To(And(ContainSubstring("\n  name: order-mails\n"), ContainSubstring("- name: bull:Order:Mails:wait\n"), Not(ContainSubstring("namespace:"))))
+	is = offline(t, "", "init", "--framework=list", "--queue=a", "--name=b", "--redis-address=redis:1", "--image=worker", "--threshold=3", "-n", "mail")
+	g.Expect(is.out).To(And(ContainSubstring("  namespace: mail\n  name: b\n"), ContainSubstring("  redisAddress: redis:1\n"), ContainSubstring("  threshold: 3\n"),
+		ContainSubstring("            image: worker\n")))
 }
 
 // Other users of a machine see the arguments of a process.
@@ -133,6 +150,12 @@ func TestMistakesAreAnsweredInASentence(t *testing.T) {
 			args: "plan -f -", input: "{apiVersion: batch.miracle.dev/v1, kind: ScaledJob, spec: {threshold: 1}}",
 			says: "-:1 is not a valid ScaledJob: it needs queueName or queues.",
 		},
+		{args: "init", says: "Name the framework with --framework: " + knownFrameworks},
+		{args: "init --framework bulmq", says: `There is no framework "bulmq". Did you mean "bullmq"? The frameworks are: ` + knownFrameworks},
+		{args: "init --framework temporal", says: `There is no framework "temporal". The frameworks are: ` + knownFrameworks},
+		{args: "init --framework bullmq", says: "Name the queue: --queue"},
+		{args: "init --framework RQ --queue ---", says: `A ScaledJob can't have the name "". Choose one of lower case letters, digits and - with --name.`},
+		{args: "init --framework rq --queue a --threshold 0", says: "The threshold is 0, and has to be at least 1."},
 		{args: "convert", says: "Say what to convert: either -f with a file, a folder or - for standard input, or --from-cluster."},
 		{args: "convert -f - --from-cluster", says: "Say what to convert: either -f with a file, a folder or - for standard input, or --from-cluster."},
 		{args: "convert -f - name", says: "Names are for --from-cluster. Name files with -f."},

@@ -142,13 +142,13 @@ verify-generated:
 ##@ Ship it
 
 # A version that nobody set is for the release to find out.
-RELEASE = go run ./hack/release -image='$(IMAGE)' $(if $(filter file,$(origin VERSION)),,-version='$(VERSION)')
+RELEASE = go run ./hack/release -image='$(IMAGE)' $(if $(DOWNLOADS),-downloads='$(DOWNLOADS)') $(if $(filter file,$(origin VERSION)),,-version='$(VERSION)')
 OURS    := app.kubernetes.io/name=scaledjob-operator
 # Only kubectl version takes one line to say that there is no cluster. A file, unlike a pipe, does not break.
 MANIFEST = $(KUBECTL) version -o json > /dev/null; manifest=$$(mktemp); trap 'rm -f "$$manifest"' EXIT; $(RELEASE) manifest > "$$manifest"
 
 .PHONY: release
-release: ## Make images, manifests, chart and checksums in dist/, without Docker. | IMAGE=registry/name names the image, VERSION=v1.2.3 the release.
+release: ## Make images, manifests, chart, plugin of kubectl and checksums in dist/, without Docker. | IMAGE=registry/name names the image, VERSION=v1.2.3 the release. DOWNLOADS=https://… is where you publish it.
 	@$(RELEASE) release
 
 .PHONY: push

@@ -7,7 +7,8 @@
 //	root.go     the commands and their common flags
 //	errors.go   what an error means to a user, and the exit codes
 //	cluster.go  the API server
-//	status.go, suspend.go, explain.go, plan.go, init.go, convert.go  the commands
+//	status.go, top.go, suspend.go, explain.go, plan.go, init.go, convert.go  the commands
+//	screen.go   what top shows on a terminal
 //
 // No command builds a client before it runs, so that help, completion and version need no cluster.
 package cli
@@ -93,7 +94,7 @@ func (a *app) root() *cobra.Command {
 	})
 	a.flags = commonFlags()
 	a.flags.AddFlags(root.PersistentFlags())
-	root.AddCommand(a.statusCommand(), a.explainCommand(), a.planCommand(), a.initCommand(), a.suspendCommand(), a.resumeCommand(), a.convertCommand(), a.versionCommand())
+	root.AddCommand(a.statusCommand(), a.topCommand(), a.explainCommand(), a.planCommand(), a.initCommand(), a.suspendCommand(), a.resumeCommand(), a.convertCommand(), a.versionCommand())
 	return root
 }
 

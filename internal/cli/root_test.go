@@ -126,6 +126,7 @@ func TestMistakesAreAnsweredInASentence(t *testing.T) {
 		{args: "top --interval 10ms", says: "The interval is 10ms, and has to be at least 1s."},
 		{args: "explain", says: "Name one ScaledJob: kubectl scaledjob explain NAME"},
 		{args: "explain a b", says: "Name one ScaledJob: kubectl scaledjob explain NAME"},
+		{args: "explain a --redis-address localhost:6379", says: "--redis-address is for --live."},
 		{args: "suspend", says: "Name the ScaledJobs, or choose them with either -l or --all."},
 		{args: "suspend a --all", says: "Name the ScaledJobs, or choose them with either -l or --all."},
 		{args: "plan", says: "Say what to plan for: the name of a ScaledJob, -f with a manifest, or --depth with the number of messages."},

@@ -72,7 +72,7 @@ func PlanFor(sj *scaledjobv1.ScaledJob, numbers Numbers) Plan {
 		assumed.Status.Queues = append(assumed.Status.Queues, scaledjobv1.QueueStatus{Name: queue.Name, Depth: &depth})
 	}
 	e := newExplainer(Facts{ScaledJob: assumed})
-	e.given = &seen
+	e.given, e.planned = &seen, true
 	e.compute()
 	e.explainMore()
 	plan := Plan{

@@ -144,8 +144,4 @@ func TestKrewInstallsThePlugin(t *testing.T) {
 	completed, err := command(t.Context(), "", env, filepath.Join(root, "store", "scaledjob", "v1.2.3", completer), "stat")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(completed)).To(HavePrefix("status\t"))
-
-	_, err = command(t.Context(), "", env, krew, "uninstall", "scaledjob")
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(filepath.Join(bin, plugin)).NotTo(BeAnExistingFile())
 }

@@ -5,6 +5,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,7 +72,7 @@ func (s *screen) show(all []scaledjobv1.ScaledJob) {
 		if depth := all[i].Status.QueueDepth; depth != nil {
 			sample = *depth
 		}
-		history := append(before[all[i].Namespace+"/"+all[i].Name], sample)
+		history := slices.Concat(before[all[i].Namespace+"/"+all[i].Name], []int64{sample})
 		s.rows = append(s.rows, shown{&all[i], history[max(0, len(history)-maxTrend):]})
 	}
 }

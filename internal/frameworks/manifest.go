@@ -59,7 +59,7 @@ func (m *manifest) line(format string, args ...any) { fmt.Fprintf(&m.text, forma
 // comment writes a text about a queue in lines of the width.
 func (m *manifest) comment(indent, text, queue string) {
 	before, line := indent+"#", ""
-	for _, word := range strings.Fields(about(text, queue)) {
+	for word := range strings.FieldsSeq(about(text, queue)) {
 		if line != "" && len([]rune(before+line+" "+word)) > m.width {
 			m.line("%s%s", before, line)
 			line = ""

@@ -20,17 +20,19 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/cli/explain"
+	"miracle.dev/scaledjob-operator/internal/cli/observe"
 )
 
 func (a *app) explainCommand() *cobra.Command {
 	var output output
+	var from fromRedis
 	cmd := &cobra.Command{
 		Use:   "explain NAME",
 		Short: "Say why a ScaledJob has as many Jobs as it has",
 		Long: "Say why a ScaledJob has as many Jobs as it has: its messages, its Jobs by state, the arithmetic from the one to the other,\n" +
 			"what holds Jobs back, what would change it, and when the operator looks next.\n\n" +
-			"The numbers of messages are those of the last report of the operator. Jobs, Pods, quotas, events, and the Workloads of Kueue are\n" +
-			"read now, with your own permissions. What you may not read is listed.",
+			"The numbers of messages are those of the last report of the operator, or with --live those in Redis. Jobs, Pods, quotas, events,\n" +
+			"and the Workloads of Kueue are read now, with your own permissions. What you may not read is listed.",
 		Args: func(_ *cobra.Command, names []string) error {
 			if len(names) != 1 {
 				return say("Name one ScaledJob: kubectl scaledjob explain NAME")
@@ -42,14 +44,41 @@ func (a *app) explainCommand() *cobra.Command {
 			if err := output.check(); err != nil {
 				return err
 			}
-			return a.explain(cmd.Context(), &output, names[0])
+			if from.address != "" && !from.wanted {
+				return say("--redis-address is for --live.")
+			}
+			return a.explain(cmd.Context(), &output, &from, names[0])
 		},
 	}
 	output.add(cmd, formatJSON, formatYAML)
+	cmd.Flags().BoolVar(&from.wanted, "live", false, "Read the messages from Redis now, with the Secrets that you may read")
+	cmd.Flags().StringVar(&from.address, "redis-address", "", "With --live: the address of the server from here, such as that of kubectl port-forward")
 	return cmd
 }
 
-func (a *app) explain(ctx context.Context, output *output, name string) error {
+// fromRedis says whether messages are read from Redis.
+type fromRedis struct {
+	wanted bool
+	// address replaces those of the spec; empty if these can be reached.
+	address string
+}
+
+// read adds the messages as Redis has them, or why they can't be read.
+func (f *fromRedis) read(ctx context.Context, api *cluster, facts *explain.Facts) {
+	sj := facts.ScaledJob.DeepCopy()
+	if f.address != "" && sj.Spec.Redis == nil {
+		sj.Spec.RedisAddress = f.address
+	} else if f.address != "" {
+		sj.Spec.Redis.Mode, sj.Spec.Redis.Addresses, sj.Spec.Redis.Sentinel = scaledjobv1.RedisStandalone, []string{f.address}, nil
+	}
+	var why string
+	if facts.Live, why = observe.Queues(ctx, api, sj); why != "" {
+		facts.Unreadable = append(facts.Unreadable, "Redis, so the messages are those of the status: "+why+" If only Pods can reach the address, use "+
+			"kubectl port-forward and --redis-address.")
+	}
+}
+
+func (a *app) explain(ctx context.Context, output *output, from *fromRedis, name string) error {
 	api, err := a.connect(a.flags)
 	if err != nil {
 		return err
@@ -61,6 +90,12 @@ func (a *app) explain(ctx context.Context, output *output, name string) error {
 	facts, err := api.facts(ctx, sj)
 	if err != nil {
 		return err
+	}
+	if from.wanted {
+		from.read(ctx, api, &facts)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 	}
 	facts.Now = a.now()
 	explanation := explain.Explain(facts)

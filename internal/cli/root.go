@@ -1,13 +1,14 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli is kubectl scaledjob: it shows and explains ScaledJobs with the permissions of the user, and converts those of
+// Package cli is kubectl scaledjob: it shows, explains and plans ScaledJobs with the permissions of the user, and converts those of
 // KEDA. It knows what the operator knows by the operator's own pure packages, and nothing of its controller.
 //
 //	root.go     the commands and their common flags
 //	errors.go   what an error means to a user, and the exit codes
 //	cluster.go  the API server
-//	status.go, suspend.go, explain.go, convert.go, doctor.go  the commands
+//	status.go, top.go, suspend.go, explain.go, plan.go, init.go, convert.go, doctor.go  the commands
+//	screen.go   what top shows on a terminal
 //	installation.go, examination.go, access.go  what doctor reads
 //
 // No command builds a client before it runs, so that help, completion and version need no cluster.
@@ -77,8 +78,8 @@ func (a *app) run(ctx context.Context) int {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-scaledjob",
-		Short: "Show, explain and convert ScaledJobs",
-		Long: "Show and explain ScaledJobs, suspend and resume them, and convert those of KEDA.\n\n" +
+		Short: "Show, explain, plan and convert ScaledJobs",
+		Long: "Show, explain and plan ScaledJobs, write their first manifests, suspend and resume them, and convert those of KEDA.\n\n" +
 			"All commands work with your own permissions in the cluster. docs/cli.md describes each of them.",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl scaledjob"},
 		SilenceErrors: true,
@@ -94,8 +95,8 @@ func (a *app) root() *cobra.Command {
 	})
 	a.flags = commonFlags()
 	a.flags.AddFlags(root.PersistentFlags())
-	root.AddCommand(a.statusCommand(), a.explainCommand(), a.doctorCommand(), a.suspendCommand(), a.resumeCommand(), a.convertCommand(),
-		a.versionCommand())
+	root.AddCommand(a.statusCommand(), a.topCommand(), a.explainCommand(), a.doctorCommand(), a.planCommand(), a.initCommand(),
+		a.suspendCommand(), a.resumeCommand(), a.convertCommand(), a.versionCommand())
 	return root
 }
 

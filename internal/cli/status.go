@@ -140,6 +140,14 @@ func (a *app) status(ctx context.Context, scope *scope, output *output, names []
 	if err != nil {
 		return err
 	}
+	if err := a.printStatuses(all, scope, output, api.namespace); err != nil || len(all) == 0 || output.isData() || len(names) == 0 {
+		return err
+	}
+	return a.writeConditions(all)
+}
+
+// printStatuses prints ScaledJobs in their order.
+func (a *app) printStatuses(all []scaledjobv1.ScaledJob, scope *scope, output *output, namespace string) error {
 	if output.isData() {
 		list := StatusList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "StatusList"}, Items: []Status{}}
 		for i := range all {
@@ -148,16 +156,10 @@ func (a *app) status(ctx context.Context, scope *scope, output *output, names []
 		return output.write(a.Out, list)
 	}
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(a.ErrOut, nothingFound(scope, api.namespace))
+		_, err := fmt.Fprintln(a.ErrOut, nothingFound(scope, namespace))
 		return err
 	}
-	if err := writeTable(a.Out, a.statusRows(all, scope.allNamespaces, output.format == formatWide)); err != nil {
-		return err
-	}
-	if len(names) > 0 {
-		return a.writeConditions(all)
-	}
-	return nil
+	return writeTable(a.Out, a.statusRows(all, scope.allNamespaces, output.format == formatWide))
 }
 
 // nothingFound says that there are no such ScaledJobs.

@@ -9,6 +9,7 @@
 //	jobs.go        the Jobs by state, and what they wait for
 //	why.go         why there are so many Jobs, what would change it, and when the operator looks next
 //	text.go        the explanation as text
+//	plan.go        the same for given numbers: which Jobs would be created
 package explain
 
 import (
@@ -35,6 +36,8 @@ type Facts struct {
 	Quotas    []corev1.ResourceQuota
 	Events    []corev1.Event
 	Workloads []Workload
+	// Live are the messages of each queue as Redis has them; nil if they were not read from there.
+	Live []scaling.Queue
 	// Unreadable says what could not be read, and why.
 	Unreadable []string
 	// Now is the time at which this was read.
@@ -55,6 +58,8 @@ type Explanation struct {
 	Name       string `json:"name"`
 	// Summary is the answer in one sentence.
 	Summary string `json:"summary"`
+	// Live is true if the messages were read from Redis, and false if they are those of the status.
+	Live bool `json:"live,omitempty"`
 	// Messages are the keys with their outstanding messages, and Outstanding is the number in all of them; absent while it
 	// is not known.
 	Messages    []Messages `json:"messages"`
@@ -93,7 +98,10 @@ type explainer struct {
 	policy scaling.Policy
 	queues []scaledjobv1.Queue
 	owned  jobs.Owned
-	is     Explanation
+	// given are the numbers of a plan, or of Redis; nil if those of the status count. planned is true for a plan.
+	given   *scaling.Observation
+	planned bool
+	is      Explanation
 }
 
 // Explain returns the explanation.
@@ -116,7 +124,23 @@ func newExplainer(facts Facts) *explainer {
 		Unreadable: append([]string{}, facts.Unreadable...), Arithmetic: []string{}, Why: []string{}, Changes: []string{}, Next: []string{},
 	}
 	e.is.Jobs = e.countJobs()
+	if facts.Live != nil {
+		e.useLive()
+	}
 	return e
+}
+
+// useLive replaces the numbers of the status by those of Redis.
+func (e *explainer) useLive() {
+	e.given = &scaling.Observation{
+		Queues: e.facts.Live, Active: int64(e.is.Jobs.Active), Claimed: int64(e.is.Jobs.Claimed), Overdue: e.overdue(),
+	}
+	outstanding := e.given.Outstanding()
+	e.is.Live, e.is.Outstanding = true, &outstanding
+	for i := range e.is.Messages {
+		depth := e.facts.Live[i].Outstanding()
+		e.is.Messages[i].Depth = &depth
+	}
 }
 
 // messages returns the keys of the spec, with their depths if the status is about the same keys.

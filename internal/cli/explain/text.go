@@ -26,7 +26,11 @@ const (
 func (e *Explanation) Text(width int) string {
 	w := &writer{width: width}
 	w.hanging("", fmt.Sprintf("%s/%s: %s", e.Namespace, e.Name, e.Summary))
-	w.section("Messages")
+	if e.Live {
+		w.section("Messages, read from Redis now")
+	} else {
+		w.section("Messages")
+	}
 	w.table(e.messageRows())
 	w.section("Jobs")
 	w.hanging(indent, e.Jobs.text())

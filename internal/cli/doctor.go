@@ -6,11 +6,8 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"miracle.dev/scaledjob-operator/internal/cli/doctor"
 )
@@ -43,7 +40,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		},
 	}
 	output.add(cmd, formatJSON, formatYAML)
-	cmd.Flags().StringVar(&how.address, "redis-address", "", "The host:port at which the Redis server with the keys can be reached from here")
+	how.addAddress(cmd)
 	cmd.Flags().BoolVar(&how.scan, "scan", false, "If a key is empty, look for keys with similar names, among up to 100,000")
 	cmd.Flags().BoolVar(&how.probe, "probe", false, "Push to a scratch key and see whether a notification comes. Redis must allow the operator's user to write")
 	return cmd
@@ -69,16 +66,10 @@ func (a *app) writeReport(output *output, is doctor.Report) error {
 	if output.isData() {
 		err = output.write(a.Out, is)
 	} else {
-		_, err = fmt.Fprint(a.Out, printable(is.Text(widthOf(a.Out), isPlain(a.Out))))
+		_, err = fmt.Fprint(a.Out, is.Text(widthOf(a.Out), !isRich(a.Out)))
 	}
 	if err == nil && is.Found() {
 		return &userError{code: exitFound}
 	}
 	return err
-}
-
-// isPlain reports whether text must have no signs: it is not for a terminal, or the user does not want them.
-func isPlain(to io.Writer) bool {
-	file, isFile := to.(*os.File)
-	return os.Getenv("NO_COLOR") != "" || !isFile || !term.IsTerminal(int(file.Fd()))
 }

@@ -4,13 +4,12 @@
 package cli
 
 import (
-	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -110,7 +109,7 @@ func (e *examination) readReferences(ctx context.Context) error {
 			is.State = doctor.Unreadable
 		case err != nil:
 			return err
-		case is.Key != "" && !contains(keys(), is.Key):
+		case is.Key != "" && !slices.Contains(keys(), is.Key):
 			is.State = doctor.LacksKey
 		}
 	}
@@ -127,10 +126,12 @@ func (e *examination) object(kind string) (object client.Object, keys func() []s
 		return &corev1.PersistentVolumeClaim{}, none, nil
 	case doctor.KindSecret:
 		secret := &corev1.Secret{}
-		return secret, func() []string { return keysOf(secret.Data) }, nil
+		return secret, func() []string { return slices.Collect(maps.Keys(secret.Data)) }, nil
 	case doctor.KindConfigMap:
 		config := &corev1.ConfigMap{}
-		return config, func() []string { return append(keysOf(config.Data), keysOf(config.BinaryData)...) }, nil
+		return config, func() []string {
+			return slices.AppendSeq(slices.Collect(maps.Keys(config.Data)), maps.Keys(config.BinaryData))
+		}, nil
 	}
 	mapping, err := e.RESTMapper().RESTMapping(schema.GroupKind{Group: workloadKind.Group, Kind: kind})
 	if err != nil {
@@ -141,58 +142,31 @@ func (e *examination) object(kind string) (object client.Object, keys func() []s
 	return other, none, nil
 }
 
-func keysOf[V any](of map[string]V) []string {
-	var keys []string
-	for key := range of {
-		keys = append(keys, key)
-	}
-	return keys
-}
-
-func contains(all []string, one string) bool { return slices.Contains(all, one) }
-
 // readObjects reads the quotas, Jobs and Pods.
 func (e *examination) readObjects(ctx context.Context) error {
-	var quotas corev1.ResourceQuotaList
-	var list batchv1.JobList
-	var pods corev1.PodList
-	own := client.MatchingLabels{scaledjobv1.LabelScaledJob: e.facts.ScaledJob.Name}
-	in := client.InNamespace(e.facts.Namespace)
-	if err := cmp.Or(
-		e.note(doctor.NeedQuotas, "list quotas", e.List(ctx, &quotas, in)),
-		e.note(doctor.NeedJobs, "list Jobs", e.List(ctx, &list, in, own)),
-		e.note(doctor.NeedPods, "list Pods", e.List(ctx, &pods, in, own)),
-	); err != nil {
+	around, err := e.surroundings(ctx, e.facts.ScaledJob)
+	if err != nil {
 		return err
 	}
-	e.facts.Quotas = quotas.Items
-	for i := range list.Items {
-		e.facts.Jobs = append(e.facts.Jobs, &list.Items[i])
+	for what, need := range map[string]doctor.Need{theJobs: doctor.NeedJobs, thePods: doctor.NeedPods, theQuotas: doctor.NeedQuotas} {
+		if around.forbidden[what] {
+			e.facts.Missing[need] = "You may not list " + what + "."
+		}
 	}
-	for i := range pods.Items {
-		e.facts.Pods = append(e.facts.Pods, &pods.Items[i])
-	}
+	e.facts.Jobs, e.facts.Pods, e.facts.Quotas = around.jobs, around.pods, around.quotas
 	doctor.Newest(e.facts.Pods)
 	return nil
 }
 
 // readKEDA reads the scalers of KEDA in the namespace. Without KEDA there are none.
 func (e *examination) readKEDA(ctx context.Context) error {
-	for _, kind := range []string{"ScaledJob", "ScaledObject"} {
-		mapping, err := e.RESTMapper().RESTMapping(schema.GroupKind{Group: "keda.sh", Kind: kind})
-		if apimeta.IsNoMatchError(err) {
-			continue
-		}
+	for _, kind := range []string{kedaScaledJob.Kind, "ScaledObject"} {
+		objects, err := e.listKind(ctx, schema.GroupKind{Group: kedaScaledJob.Group, Kind: kind}, e.facts.Namespace)
 		if err != nil {
-			return err
-		}
-		objects := &unstructured.UnstructuredList{}
-		objects.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(kind + "List"))
-		if err := e.List(ctx, objects, client.InNamespace(e.facts.Namespace)); err != nil {
 			return e.note(doctor.NeedKEDA, "list the "+kind+"s of KEDA", err)
 		}
-		for i := range objects.Items {
-			e.facts.KEDA = append(e.facts.KEDA, scalerOf(&objects.Items[i]))
+		for i := range objects {
+			e.facts.KEDA = append(e.facts.KEDA, scalerOf(&objects[i]))
 		}
 	}
 	return nil

@@ -83,10 +83,7 @@ func findFramework(all []frameworks.Framework, name string) (*frameworks.Framewo
 	if name == "" {
 		return nil, say("Name the framework with --framework: %s", list)
 	}
-	if near := nearest(strings.ToLower(name), names); near != "" {
-		return nil, say("There is no framework %q. Did you mean %q? The frameworks are: %s", name, near, list)
-	}
-	return nil, say("There is no framework %q. The frameworks are: %s", name, list)
+	return nil, say("There is no framework %q. %s", name, suggest(strings.ToLower(name), names, "The frameworks are: "+list))
 }
 
 func namesOf(all []frameworks.Framework) []string {

@@ -37,7 +37,7 @@ func (e *examination) note(need doctor.Need, what string, err error) error {
 		e.facts.Missing[need] = "You may not " + what + "."
 		return nil
 	case apierrors.IsNotFound(err):
-		e.facts.Missing[need] = "The cluster does not let anybody " + what + "."
+		e.facts.Missing[need] = "The API server has no such resource, so nobody can " + what + "."
 		return nil
 	}
 	return err
@@ -169,7 +169,7 @@ func (e *examination) readRights(ctx context.Context) error {
 // then, nor who has written them.
 func (e *examination) readOperatorRights(ctx context.Context) error {
 	for _, each := range e.facts.Operators {
-		if len(each.Watches) > 0 && !contains(each.Watches, e.facts.Namespace) {
+		if !each.IsFor(e.facts.Namespace) {
 			continue
 		}
 		for _, wanted := range e.operatorNeeds() {

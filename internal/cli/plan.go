@@ -19,6 +19,8 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/cli/convert"
 	"miracle.dev/scaledjob-operator/internal/cli/explain"
+	"miracle.dev/scaledjob-operator/internal/cli/layout"
+	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
 // planned are the flags of plan.
@@ -125,7 +127,7 @@ func (a *app) plan(ctx context.Context, p *planned, output *output, names []stri
 	if err := checkSpec(&sj.Spec); err != nil {
 		return err
 	}
-	if p.numbers.Depths, err = depthsOf(sj, p.depths, p.reported); err != nil {
+	if p.numbers.Queues, err = depthsOf(sj, p.depths, p.reported); err != nil {
 		return err
 	}
 	if err := p.countJobs(sj); err != nil {
@@ -136,7 +138,7 @@ func (a *app) plan(ctx context.Context, p *planned, output *output, names []stri
 	if output.isData() {
 		return output.write(a.Out, plan)
 	}
-	_, err = fmt.Fprint(a.Out, printable(plan.Text(widthOf(a.Out))))
+	_, err = fmt.Fprint(a.Out, plan.Text(widthOf(a.Out)))
 	return err
 }
 
@@ -186,15 +188,14 @@ func (a *app) scaledJobOfFile(ctx context.Context, file, name string) (*scaledjo
 		}
 		names = append(names, objects[i].Name)
 	}
-	switch near := nearest(name, names); {
+	list := strings.Join(names, ", ")
+	switch {
 	case len(names) == 0:
 		return nil, say("There is no ScaledJob of %s in %s.", scaledjobv1.GroupVersion.Group, file)
 	case name == "":
-		return nil, say("There are %d ScaledJobs in %s. Name one of them: %s", len(names), file, strings.Join(names, ", "))
-	case near != "":
-		return nil, say("There is no ScaledJob %q in %s. Did you mean %q?", name, file, near)
+		return nil, say("There are %d ScaledJobs in %s. Name one of them: %s", len(names), file, list)
 	}
-	return nil, say("There is no ScaledJob %q in %s, but: %s", name, file, strings.Join(names, ", "))
+	return nil, say("There is no ScaledJob %q in %s. %s", name, file, suggest(name, names, "The ScaledJobs are: "+list))
 }
 
 // parseScaledJob returns the ScaledJob of a manifest, without its status.
@@ -205,7 +206,7 @@ func parseScaledJob(object *convert.Object) (*scaledjobv1.ScaledJob, error) {
 	}
 	sj := &scaledjobv1.ScaledJob{}
 	if err := yaml.UnmarshalStrict(manifest, sj); err != nil {
-		why := strings.TrimPrefix(oneLine(err.Error()), "error unmarshaling JSON: while decoding JSON: json: ")
+		why := strings.TrimPrefix(layout.OneLine(err.Error()), "error unmarshaling JSON: while decoding JSON: json: ")
 		return nil, say("%s is not a valid ScaledJob: %s.", object.Source, why)
 	}
 	sj.Status = scaledjobv1.ScaledJobStatus{}
@@ -255,9 +256,9 @@ func cutLast(text string) (key, number string) {
 
 // depthsOf returns the messages of each queue: those of the flags, else those of the status. Without a status, other
 // queues are empty.
-func depthsOf(sj *scaledjobv1.ScaledJob, flags []string, reported bool) ([]explain.Depth, error) {
-	queues := queuesOf(sj)
-	depths, given := make([]explain.Depth, len(queues)), make([]bool, len(queues))
+func depthsOf(sj *scaledjobv1.ScaledJob, flags []string, reported bool) ([]scaling.Queue, error) {
+	queues := explain.QueuesOf(sj)
+	depths, given := make([]scaling.Queue, len(queues)), make([]bool, len(queues))
 	for _, flag := range flags {
 		key, number := cutLast(flag)
 		i, err := indexOf(queues, key, given)
@@ -270,20 +271,24 @@ func depthsOf(sj *scaledjobv1.ScaledJob, flags []string, reported bool) ([]expla
 		given[i] = true
 	}
 	for i := range queues {
-		if given[i] || !reported {
+		if given[i] {
+			continue
+		}
+		if !reported {
+			depths[i] = queues[i].Holding(0)
 			continue
 		}
 		if queues[i].Depth == nil || queues[i].ConsumerGroup != "" && sj.Spec.ScalingStrategy.Type != "" &&
 			sj.Spec.ScalingStrategy.Type != scaledjobv1.StrategyDefault {
 			return nil, say("The status does not say enough of %s. Add --depth %q.", queues[i].Name, queues[i].Name+"=N")
 		}
-		depths[i] = roleOf(&queues[i], *queues[i].Depth)
+		depths[i] = queues[i].Holding(*queues[i].Depth)
 	}
 	return depths, nil
 }
 
 // indexOf returns which queue a flag is for: the first with this key that has no depth yet.
-func indexOf(queues []QueueStatus, key string, given []bool) (int, error) {
+func indexOf(queues []explain.Queue, key string, given []bool) (int, error) {
 	var names []string
 	for i := range queues {
 		if (key == "" && len(queues) == 1 || queues[i].Name == key) && !given[i] {
@@ -291,41 +296,33 @@ func indexOf(queues []QueueStatus, key string, given []bool) (int, error) {
 		}
 		names = append(names, queues[i].Name)
 	}
-	switch near := nearest(key, names); {
+	list := strings.Join(names, ", ")
+	switch {
 	case slices.Contains(names, key) || len(queues) == 1 && key == "":
 		return 0, say("There are too many numbers for %s.", cmp.Or(key, names[0]))
 	case key == "":
-		return 0, say("There are %d keys. Write --depth KEY=N for each: %s", len(names), strings.Join(names, ", "))
-	case near != "":
-		return 0, say("There is no key %q. Did you mean %q?", key, near)
+		return 0, say("There are %d keys. Write --depth KEY=N for each: %s", len(names), list)
 	}
-	return 0, say("There is no key %q. The keys are: %s", key, strings.Join(names, ", "))
+	return 0, say("There is no key %q. %s", key, suggest(key, names, "The keys are: "+list))
 }
 
 // depthOf parses N, or N+M.
-func depthOf(queue *QueueStatus, text string) (explain.Depth, error) {
+func depthOf(queue *explain.Queue, text string) (scaling.Queue, error) {
 	waiting, pending, both := strings.Cut(text, "+")
 	n, err := strconv.ParseInt(waiting, 10, 64)
 	switch {
 	case err != nil || n < 0:
-		return explain.Depth{}, say("%q is not a number of messages. Write --depth N or --depth KEY=N.", text)
+		return scaling.Queue{}, say("%q is not a number of messages. Write --depth N or --depth KEY=N.", text)
 	case !both:
-		return roleOf(queue, n), nil
+		return queue.Holding(n), nil
 	case queue.ConsumerGroup == "":
-		return explain.Depth{}, say("Only a stream with a consumer group has waiting and pending entries: write --depth %q.", queue.Name+"=N")
+		return scaling.Queue{}, say("Only a stream with a consumer group has waiting and pending entries: write --depth %q.", queue.Name+"=N")
 	}
 	m, err := strconv.ParseInt(pending, 10, 64)
 	if err != nil || m < 0 {
-		return explain.Depth{}, say("%q is not a number of entries. Write --depth %q.", text, queue.Name+"=N+M")
+		return scaling.Queue{}, say("%q is not a number of entries. Write --depth %q.", text, queue.Name+"=N+M")
 	}
-	return explain.Depth{Waiting: n, InProgress: m}, nil
-}
-
-func roleOf(queue *QueueStatus, n int64) explain.Depth {
-	if queue.Role == scaledjobv1.RoleInProgress {
-		return explain.Depth{InProgress: n}
-	}
-	return explain.Depth{Waiting: n}
+	return scaling.Queue{Waiting: n, InProgress: m, Threshold: queue.Threshold}, nil
 }
 
 // countJobs takes the numbers of Jobs that no flag gives from the status.

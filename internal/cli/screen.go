@@ -14,6 +14,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/cli/layout"
 	"miracle.dev/scaledjob-operator/internal/cli/live"
 )
 
@@ -125,7 +126,7 @@ func (s *screen) View() tea.View {
 func (s *screen) frame() string {
 	bottom := []string{live.Faint.Render("q quit")}
 	if s.note != "" {
-		note := strings.Split(ansi.Wordwrap(printable(s.note), s.width, ""), "\n")
+		note := strings.Split(strings.TrimSpace(layout.Hanging("", s.note, s.width)), "\n")
 		for _, line := range note[:min(len(note), maxNote)] {
 			bottom = append(bottom, live.Bad.Render(line))
 		}
@@ -204,7 +205,7 @@ func (s *screen) columns() []live.Column[shown] {
 func newColumn(title string, rank int, right bool, cell func(*scaledjobv1.ScaledJob) (string, lipgloss.Style)) column {
 	return column{live.Column[shown]{Title: title, Right: right, Cell: func(row shown) (string, lipgloss.Style) {
 		text, style := cell(row.is)
-		return printable(text), style
+		return layout.Printable(text), style
 	}}, rank}
 }
 

@@ -7,13 +7,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
@@ -70,7 +68,7 @@ func (a *app) top(ctx context.Context, scope *scope, output *output, interval ti
 	if err != nil {
 		return err
 	}
-	if output.format != formatText || !a.isLive() {
+	if output.format != formatText || !isRich(a.In, a.Out) {
 		return a.printStatuses(all, scope, output, api.namespace)
 	}
 	screen := newScreen(load, interval, a.now)
@@ -93,17 +91,6 @@ func byBacklog(all []scaledjobv1.ScaledJob) {
 		}
 		return cmp.Compare(*n, *m)
 	})
-}
-
-// isLive reports whether there is a terminal on which a table can be updated, and the user wants that.
-func (a *app) isLive() bool {
-	for _, stream := range []any{a.In, a.Out} {
-		file, isFile := stream.(*os.File)
-		if !isFile || !term.IsTerminal(int(file.Fd())) {
-			return false
-		}
-	}
-	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
 // draw shows the screen until the user ends it, and then restores the terminal.

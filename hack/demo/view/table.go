@@ -10,6 +10,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/hack/demo/board"
+	"miracle.dev/scaledjob-operator/internal/cli/layout"
 	"miracle.dev/scaledjob-operator/internal/cli/live"
 )
 
@@ -72,7 +73,7 @@ func queue(row board.Row) (string, lipgloss.Style) {
 
 func reaction(row board.Row) (string, lipgloss.Style) {
 	if row.Reaction == 0 {
-		return live.Unknown, live.Plain
+		return layout.Unknown, live.Plain
 	}
 	return Duration(row.Reaction), live.Accent
 }

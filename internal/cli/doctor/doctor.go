@@ -22,6 +22,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/cli/doctor/redis"
 	"miracle.dev/scaledjob-operator/internal/preflight"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 // Level says how bad a finding is.
@@ -106,10 +107,10 @@ type Facts struct {
 	Jobs       []*batchv1.Job
 	Pods       []*corev1.Pod
 	// Target is what was looked at in Redis, and Redis what was seen; nil if the ScaledJob was not checked, or if Redis could
-	// not be asked. RedisFault says which value for the connection can't be used; empty if all can.
+	// not be asked. RedisFault says which value for the connection can't be used; nil if all can.
 	Target     *redis.Target
 	Redis      *redis.Facts
-	RedisFault string
+	RedisFault *failure.Error
 }
 
 // CRD is the CRD in the cluster.

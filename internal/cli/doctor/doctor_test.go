@@ -62,8 +62,8 @@ spec:
 		Namespace: "ops", Name: "manager", Version: "v1.2.3", Wanted: 1, ServiceAccount: "default", Watches: []string{"a", "b", "c"},
 		Elects: true, LeaseNamespace: "ops", LeaseName: "b",
 	}))
-	g.Expect(is.watches("a")).To(BeTrue())
-	g.Expect(is.watches("d")).To(BeFalse())
+	g.Expect(is.IsFor("a")).To(BeTrue())
+	g.Expect(is.IsFor("d")).To(BeFalse())
 	is = OperatorOf(parse[appsv1.Deployment](t, `{spec: {template: {spec: {containers: [{image: "localhost:5000/o", args: [--leader-elect=false]}]}}}}`))
 	g.Expect(is).To(And(HaveField("Elects", BeFalse()), HaveField("Version", BeEmpty()), HaveField("Watches", BeEmpty())))
 }

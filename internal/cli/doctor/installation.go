@@ -99,8 +99,8 @@ func (o *Operator) configure(container *corev1.Container) {
 	}
 }
 
-// watches reports whether the operator watches the namespace.
-func (o *Operator) watches(namespace string) bool {
+// IsFor reports whether the operator watches the namespace.
+func (o *Operator) IsFor(namespace string) bool {
 	return len(o.Watches) == 0 || slices.Contains(o.Watches, namespace)
 }
 
@@ -110,7 +110,7 @@ func (o *Operator) String() string { return o.Namespace + "/" + o.Name }
 func (f *Facts) responsible() []*Operator {
 	var all []*Operator
 	for i := range f.Operators {
-		if f.Operators[i].watches(f.Namespace) {
+		if f.Operators[i].IsFor(f.Namespace) {
 			all = append(all, &f.Operators[i])
 		}
 	}

@@ -97,8 +97,8 @@ func section(err *failure.Error) string {
 }
 
 func redisAnswers(f *Facts) []Finding {
-	if f.RedisFault != "" {
-		return []Finding{{Error, f.RedisFault, "Store a value that can be used: docs/redis.md#naming-a-server."}}
+	if f.RedisFault != nil {
+		return []Finding{{Error, f.RedisFault.Message, section(f.RedisFault)}}
 	}
 	server := f.Redis.Server
 	switch {
@@ -152,7 +152,7 @@ func redisTLS(f *Facts) []Finding {
 	}
 	if f.Target.Access.TLS != nil && f.Target.Access.TLS.InsecureSkipVerify {
 		found = append(found, Finding{
-			Warning, "spec.redis.tls.insecureSkipVerify is true, so that anybody in the network path can learn the password.",
+			Warning, "spec.redis.tls.insecureSkipVerify is true, so that whoever is in the network path can learn the password.",
 			"Set caSecretRef instead. A certificate that has signed itself is its own authority.",
 		})
 	}

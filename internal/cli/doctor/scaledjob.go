@@ -16,21 +16,16 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/cli/explain"
+	"miracle.dev/scaledjob-operator/internal/cli/layout"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/report"
 )
 
-// The longest texts of others that are repeated, in bytes.
+// maxText is the length up to which texts of others are repeated, in bytes.
 const maxText = 1024
 
-// oneLine returns a text of the API server on one line, without what a terminal would carry out.
-func oneLine(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "…"
-	}
-	return text
-}
+// oneLine returns a text of others on one line.
+func oneLine(text string) string { return layout.Shorten(text, maxText) }
 
 func conditions(f *Facts) []Finding {
 	sj := f.ScaledJob
@@ -215,8 +210,8 @@ func pods(f *Facts) []Finding {
 }
 
 const (
-	// endless is the time after which a worker for an empty queue is conspicuous, and alone that after which a container
-	// is whose neighbor has ended.
+	// endless is how long a worker may run while its queue is empty, and alone how long a container may go on after another one
+	// of its Pod has ended.
 	endless = time.Hour
 	alone   = time.Minute
 

@@ -50,15 +50,11 @@ func (e *explainer) observation() (scaling.Observation, bool) {
 		return seen, true
 	}
 	seen := scaling.Observation{Active: int64(e.is.Jobs.Active), Claimed: int64(e.is.Jobs.Claimed)}
-	for i, each := range e.is.Messages {
+	for _, each := range e.is.Messages {
 		if each.Depth == nil {
 			return scaling.Observation{}, false
 		}
-		queue := scaling.Queue{Waiting: *each.Depth, Threshold: each.Threshold}
-		if e.queues[i].Role == scaledjobv1.RoleInProgress {
-			queue.Waiting, queue.InProgress = 0, *each.Depth
-		}
-		seen.Queues = append(seen.Queues, queue)
+		seen.Queues = append(seen.Queues, each.Holding(*each.Depth))
 	}
 	seen.Overdue = e.overdue()
 	return seen, true

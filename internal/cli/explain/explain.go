@@ -62,8 +62,8 @@ type Explanation struct {
 	Live bool `json:"live,omitempty"`
 	// Messages are the keys with their outstanding messages, and Outstanding is the number in all of them; absent while it
 	// is not known.
-	Messages    []Messages `json:"messages"`
-	Outstanding *int64     `json:"outstanding,omitempty"`
+	Messages    []Queue `json:"messages"`
+	Outstanding *int64  `json:"outstanding,omitempty"`
 	// Jobs are the Jobs by state.
 	Jobs Jobs `json:"jobs"`
 	// Arithmetic are the steps from the messages to the number of desired Jobs, and Desired is that number; absent while it
@@ -79,9 +79,9 @@ type Explanation struct {
 	Unreadable []string `json:"unreadable"`
 }
 
-// Messages are the outstanding messages of a key.
-type Messages struct {
-	Key           string                      `json:"key"`
+// Queue is a key of a ScaledJob with its outstanding messages.
+type Queue struct {
+	Name          string                      `json:"name"`
 	Type          scaledjobv1.QueueType       `json:"type"`
 	Role          scaledjobv1.QueueRole       `json:"role"`
 	ConsumerGroup string                      `json:"consumerGroup,omitempty"`
@@ -120,7 +120,7 @@ func newExplainer(facts Facts) *explainer {
 	e := &explainer{facts: facts, sj: sj, policy: policy.Of(&sj.Spec), queues: sj.Spec.AllQueues()}
 	e.owned = jobs.Classify(facts.Jobs, sj.UID)
 	e.is = Explanation{
-		Namespace: sj.Namespace, Name: sj.Name, Messages: e.messages(), Outstanding: sj.Status.QueueDepth,
+		Namespace: sj.Namespace, Name: sj.Name, Messages: QueuesOf(sj), Outstanding: sj.Status.QueueDepth,
 		Unreadable: append([]string{}, facts.Unreadable...), Arithmetic: []string{}, Why: []string{}, Changes: []string{}, Next: []string{},
 	}
 	e.is.Jobs = e.countJobs()
@@ -143,20 +143,29 @@ func (e *explainer) useLive() {
 	}
 }
 
-// messages returns the keys of the spec, with their depths if the status is about the same keys.
-func (e *explainer) messages() []Messages {
-	all := make([]Messages, len(e.queues))
-	for i, queue := range e.queues {
-		all[i] = Messages{Key: queue.Name, Type: queue.Type, Role: queue.Role, Threshold: *queue.Threshold}
+// QueuesOf returns the keys of the spec, with their depths if the status is about the same keys.
+func QueuesOf(sj *scaledjobv1.ScaledJob) []Queue {
+	queues := sj.Spec.AllQueues()
+	all := make([]Queue, len(queues))
+	for i, queue := range queues {
+		all[i] = Queue{Name: queue.Name, Type: queue.Type, Role: queue.Role, Threshold: *queue.Threshold}
 		if queue.Stream != nil {
 			all[i].ConsumerGroup = queue.Stream.ConsumerGroup
 		}
 		if queue.SortedSet != nil {
 			all[i].Window = queue.SortedSet.Window
 		}
-		if seen := e.sj.Status.Queues; len(seen) == len(e.queues) && seen[i].Name == queue.Name {
+		if seen := sj.Status.Queues; len(seen) == len(queues) && seen[i].Name == queue.Name {
 			all[i].Depth = seen[i].Depth
 		}
 	}
 	return all
+}
+
+// Holding returns the queue with so many messages, which wait or are in progress according to the role of the key.
+func (q *Queue) Holding(messages int64) scaling.Queue {
+	if q.Role == scaledjobv1.RoleInProgress {
+		return scaling.Queue{InProgress: messages, Threshold: q.Threshold}
+	}
+	return scaling.Queue{Waiting: messages, Threshold: q.Threshold}
 }

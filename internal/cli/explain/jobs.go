@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"miracle.dev/scaledjob-operator/internal/cli/layout"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
@@ -119,7 +120,7 @@ func (e *explainer) waiting() []Waiting {
 		}
 		reason, message := e.reasonOf(job)
 		if found[reason] == nil {
-			found[reason] = &Waiting{Reason: reason, Message: shorten(message)}
+			found[reason] = &Waiting{Reason: reason, Message: layout.Shorten(message, maxMessage)}
 		}
 		found[reason].Jobs++
 	}
@@ -243,14 +244,6 @@ func UsedUp(quotas []corev1.ResourceQuota) []Waiting {
 
 // maxMessage is the length up to which a message of Kubernetes is repeated.
 const maxMessage = 400
-
-func shorten(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
-	if len(text) <= maxMessage {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxMessage], "") + "…"
-}
 
 func orNone(list []string) string {
 	if len(list) == 0 {

@@ -8,24 +8,20 @@ import (
 	"strings"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/cli/layout"
 	"miracle.dev/scaledjob-operator/internal/policy"
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
 // Numbers are what a plan is made for.
 type Numbers struct {
-	// Depths are the messages of each queue, in the order of the spec.
-	Depths []Depth
+	// Queues are the messages of each queue with its threshold, in the order of the spec.
+	Queues []scaling.Queue
 	// Active is the number of unfinished Jobs. Pending of them have no ready Pod, and Claimed count as having taken their
 	// messages.
 	Active, Pending, Claimed int64
 	// Overdue is true if messages have waited for maxWaitSeconds.
 	Overdue bool
-}
-
-// Depth are the messages of a queue.
-type Depth struct {
-	Waiting, InProgress int64
 }
 
 // Plan says which Jobs the operator would create.
@@ -38,8 +34,8 @@ type Plan struct {
 	// Summary is the answer in one sentence.
 	Summary string `json:"summary"`
 	// Messages are the keys with their outstanding messages, and Outstanding is the number in all of them.
-	Messages    []Messages `json:"messages"`
-	Outstanding int64      `json:"outstanding"`
+	Messages    []Queue `json:"messages"`
+	Outstanding int64   `json:"outstanding"`
 	// Active are the unfinished Jobs. Pending of them have no ready Pod, and Claimed count as having taken their messages.
 	Active  int64 `json:"active"`
 	Pending int64 `json:"pending"`
@@ -56,10 +52,10 @@ type Plan struct {
 	Changes []string `json:"changes"`
 }
 
-// PlanFor returns which Jobs the operator would create with these numbers, if nothing pauses the creation. numbers has a
-// depth for each queue of the spec.
+// PlanFor returns which Jobs the operator would create with these numbers, if nothing pauses the creation. numbers has
+// each queue of the spec.
 func PlanFor(sj *scaledjobv1.ScaledJob, numbers Numbers) Plan {
-	seen := numbers.observation(sj.Spec.AllQueues())
+	seen := scaling.Observation{Queues: numbers.Queues, Active: numbers.Active, Claimed: numbers.Claimed, Overdue: numbers.Overdue}
 	decision := scaling.Decide(seen, policy.Of(&sj.Spec))
 	assumed := &scaledjobv1.ScaledJob{ObjectMeta: sj.ObjectMeta, Spec: sj.Spec}
 	outstanding := seen.Outstanding()
@@ -86,17 +82,6 @@ func PlanFor(sj *scaledjobv1.ScaledJob, numbers Numbers) Plan {
 	return plan
 }
 
-// observation returns the numbers as the operator would have seen them.
-func (n *Numbers) observation(queues []scaledjobv1.Queue) scaling.Observation {
-	seen := scaling.Observation{Active: n.Active, Claimed: n.Claimed, Overdue: n.Overdue}
-	for i, queue := range queues {
-		seen.Queues = append(seen.Queues, scaling.Queue{
-			Waiting: n.Depths[i].Waiting, InProgress: n.Depths[i].InProgress, Threshold: *queue.Threshold,
-		})
-	}
-	return seen
-}
-
 // create adds which of the missing Jobs are created, and when.
 func (p *Plan) create(e *explainer, missing int64) {
 	text := fmt.Sprintf("%s outstanding, %s active and %d desired", plural(p.Outstanding, "message"), plural(p.Active, "Job"), p.Desired)
@@ -112,27 +97,17 @@ func (p *Plan) create(e *explainer, missing int64) {
 		p.Later = missing - p.Create
 	}
 	if p.Later > 0 {
-		step("%d at once, because maxPendingReplicas is %d and %s; %d later, when Jobs become ready.", p.Create, e.policy.MaxPendingReplicas,
-			arePending(p.Pending), p.Later)
+		step("%d at once, because maxPendingReplicas is %d and %s pending; %d later, when Jobs become ready.", p.Create, e.policy.MaxPendingReplicas,
+			jobsAre(p.Pending), p.Later)
 	}
 	p.Summary = fmt.Sprintf("%s: %s.", text, created(p.Create))
 }
 
-func arePending(n int64) string {
-	if n == 1 {
-		return "1 Job is pending"
-	}
-	return fmt.Sprintf("%d Jobs are pending", n)
-}
-
 func created(n int64) string {
-	switch n {
-	case 0:
+	if n == 0 {
 		return "no Job is created"
-	case 1:
-		return "1 Job is created"
 	}
-	return fmt.Sprintf("%d Jobs are created", n)
+	return jobsAre(n) + " created"
 }
 
 // Text returns the plan as text, in lines of at most width columns, except for names that are longer.
@@ -150,7 +125,7 @@ func (p *Plan) Text(width int) string {
 	if p.Claimed > 0 {
 		jobs += fmt.Sprintf("; %d claimed", p.Claimed)
 	}
-	w.hanging(indent, jobs)
+	w.hanging(layout.Indent, jobs)
 	w.part("What is due", p.Arithmetic)
 	w.part("What is created", p.Creation)
 	w.part("What would change it", p.Changes)

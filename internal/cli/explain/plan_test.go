@@ -13,6 +13,11 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
+// waiting is one queue.
+func waiting(messages, threshold int64) []scaling.Queue {
+	return []scaling.Queue{{Waiting: messages, Threshold: threshold}}
+}
+
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -20,17 +25,17 @@ func TestPlans(t *testing.T) {
 		numbers Numbers
 	}{
 		"plan-pending": {
-			strings.Replace(plain, "maxReplicas: 20", "maxPendingReplicas: 2", 1), Numbers{Depths: []Depth{{Waiting: 47}}, Active: 2, Pending: 1},
+			strings.Replace(plain, "maxReplicas: 20", "maxPendingReplicas: 2", 1), Numbers{Queues: waiting(47, 10), Active: 2, Pending: 1},
 		},
-		"plan-surplus":   {plain, Numbers{Depths: []Depth{{Waiting: 7}}, Active: 3}},
-		"plan-suspended": {`{suspend: true, ` + plain[1:], Numbers{Depths: []Depth{{Waiting: 11}}, Active: 1}},
+		"plan-surplus":   {plain, Numbers{Queues: waiting(7, 10), Active: 3}},
+		"plan-suspended": {`{suspend: true, ` + plain[1:], Numbers{Queues: waiting(11, 10), Active: 1}},
 		"plan-custom": {
 			strings.Replace(plain, "threshold: 10", "threshold: 2, scalingStrategy: {type: Custom, custom: {queueLengthDeduction: 1, runningJobPercentage: 50}}", 1),
-			Numbers{Depths: []Depth{{Waiting: 7}}, Active: 5, Pending: 1, Claimed: 3},
+			Numbers{Queues: waiting(7, 2), Active: 5, Pending: 1, Claimed: 3},
 		},
 		"plan-stream": {
 			`{queues: [{name: events, type: Stream, stream: {consumerGroup: workers}}, {name: urgent, threshold: 1}], threshold: 5, queuesCalculation: Max, maxReplicas: 3}`,
-			Numbers{Depths: []Depth{{Waiting: 12, InProgress: 3}, {Waiting: 4}}},
+			Numbers{Queues: []scaling.Queue{{Waiting: 12, InProgress: 3, Threshold: 5}, {Waiting: 4, Threshold: 1}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,9 +60,7 @@ func TestPlansAreWhatTheOperatorDecides(t *testing.T) {
 			sj.Spec.MaxPendingReplicas = &most
 			e.policy.MaxPendingReplicas = most
 		}
-		for _, queue := range seen.Queues {
-			numbers.Depths = append(numbers.Depths, Depth{queue.Waiting, queue.InProgress})
-		}
+		numbers.Queues = seen.Queues
 		seen.Active, seen.Claimed, seen.Overdue = numbers.Active, numbers.Claimed, numbers.Overdue
 		decision := scaling.Decide(seen, e.policy)
 		plan := PlanFor(sj, numbers)

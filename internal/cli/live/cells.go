@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/cli/layout"
 )
 
 // Name returns the name of a ScaledJob.
@@ -19,7 +20,7 @@ func Name(sj *scaledjobv1.ScaledJob) (string, lipgloss.Style) { return sj.Name, 
 // Depth returns the number of outstanding messages.
 func Depth(sj *scaledjobv1.ScaledJob) (string, lipgloss.Style) {
 	if sj.Status.QueueDepth == nil {
-		return Unknown, Plain
+		return layout.Unknown, Plain
 	}
 	return strconv.FormatInt(*sj.Status.QueueDepth, 10), Plain
 }
@@ -45,7 +46,7 @@ func count(n int32, style lipgloss.Style) (string, lipgloss.Style) {
 // Desired returns the number of Jobs that should be active.
 func Desired(sj *scaledjobv1.ScaledJob) (string, lipgloss.Style) {
 	if sj.Status.DesiredJobs == nil {
-		return Unknown, Plain
+		return layout.Unknown, Plain
 	}
 	return strconv.Itoa(int(*sj.Status.DesiredJobs)), Plain
 }
@@ -59,7 +60,7 @@ func Limit(sj *scaledjobv1.ScaledJob) (string, lipgloss.Style) {
 func Mode(sj *scaledjobv1.ScaledJob) (string, lipgloss.Style) {
 	switch mode := sj.Status.Mode; mode {
 	case "":
-		return Unknown, Plain
+		return layout.Unknown, Plain
 	case scaledjobv1.ModeEvents, scaledjobv1.ModeTracking:
 		return string(mode), Good
 	default:
@@ -71,7 +72,7 @@ func Mode(sj *scaledjobv1.ScaledJob) (string, lipgloss.Style) {
 func Ready(sj *scaledjobv1.ScaledJob) (string, lipgloss.Style) {
 	switch is := apimeta.FindStatusCondition(sj.Status.Conditions, scaledjobv1.ConditionReady); {
 	case is == nil:
-		return Unknown, Plain
+		return layout.Unknown, Plain
 	case is.Status == metav1.ConditionTrue:
 		return string(is.Status), Good
 	default:
@@ -83,7 +84,7 @@ func Ready(sj *scaledjobv1.ScaledJob) (string, lipgloss.Style) {
 func Limited(sj *scaledjobv1.ScaledJob) (string, lipgloss.Style) {
 	is := apimeta.FindStatusCondition(sj.Status.Conditions, scaledjobv1.ConditionScalingLimited)
 	if is == nil || is.Status != metav1.ConditionTrue {
-		return Unknown, Plain
+		return layout.Unknown, Plain
 	}
 	return is.Reason, Warn
 }

@@ -10,9 +10,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Unknown is shown for values that are not reported yet.
-const Unknown = "–"
-
 // Column is a column of a table whose rows are of type R.
 type Column[R any] struct {
 	Title string

@@ -3,17 +3,17 @@
 
 // Package observe reads the messages of a ScaledJob from Redis once, with the code by which the operator reads them and with
 // the permissions of the user.
+//
+//	access.go   how to sign in to Redis, from the Secrets
+//	observe.go  the messages
 package observe
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -41,7 +41,9 @@ func Queues(ctx context.Context, api client.Reader, sj *scaledjobv1.ScaledJob) (
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	pool := connection.NewPool(connection.Options{Secrets: ofUser{secrets.NewReader(api)}, Log: logr.Discard()})
+	pool := connection.NewPool(connection.Options{
+		Secrets: ofUser{secrets.NewReader(api)}, AllowInsecureTLS: allowInsecure, Log: logr.Discard(),
+	})
 	directory := topology.New(pool, logr.Discard())
 	running.Go(func() { _ = pool.Start(ctx) })
 	running.Go(func() { _ = directory.Start(ctx) })
@@ -70,18 +72,4 @@ func read(ctx context.Context, reader *queue.Reader, directory *topology.Directo
 			return counts, err
 		}
 	}
-}
-
-// ofUser reads Secrets. Its errors are about the permissions of the user, and not of the operator.
-type ofUser struct{ secrets *secrets.Reader }
-
-// Read implements [auth.Secrets].
-func (u ofUser) Read(ctx context.Context, namespace, name string) (map[string][]byte, error) {
-	data, err := u.secrets.Read(ctx, namespace, name)
-	if refused, is := errors.AsType[*failure.Error](err); is && apierrors.IsForbidden(refused.Err) {
-		return nil, &failure.Error{
-			Reason: refused.Reason, Message: fmt.Sprintf("You may not read the Secret %q.", name), Err: refused.Err,
-		}
-	}
-	return data, err
 }

@@ -21,6 +21,8 @@ type session struct {
 	Server
 
 	client *goredis.Client
+	// detach lets the client outlive its context.
+	detach func() bool
 }
 
 // open connects to a server step by step, and asks it what it is. It always returns a session, which must be closed.
@@ -56,13 +58,18 @@ func open(ctx context.Context, address string, access *Access, database int) *se
 		DialerRetries:            1,
 		MaxRetries:               -1,
 	})
+	// The library notices the end of a context only after its timeout.
+	s.detach = context.AfterFunc(ctx, func() { _ = s.client.Close() })
 	if s.Reached() {
 		s.greet(ctx)
 	}
 	return s
 }
 
-func (s *session) close() { _ = s.client.Close() } // Nothing is left to send.
+func (s *session) close() {
+	s.detach()
+	_ = s.client.Close() // Nothing is left to send.
+}
 
 func (s *session) fail(step Step, err error) {
 	s.Failed, s.Err = step, failure.Classify(err)

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -19,6 +20,8 @@ const (
 	mostScanned = 100_000
 	scanPage    = 1000
 	mostSimilar = 5
+	// scratchLife is how long a scratch key exists that was not deleted.
+	scratchLife = time.Minute
 	// leastSimilar is the length from which on a name is looked for in longer ones.
 	leastSimilar = 3
 )
@@ -99,11 +102,10 @@ func (l *look) probe(ctx context.Context, s *session) *Probe {
 		return is
 	}
 	defer func() { _, _ = s.do(context.WithoutCancel(ctx), "DEL", is.Key) }()
-	if _, err := s.do(ctx, "LPUSH", is.Key, "probe"); err != nil {
+	if err := s.push(ctx, is.Key); err != nil {
 		is.Err = refusal(err)
 		return is
 	}
-	_, _ = s.do(ctx, "EXPIRE", is.Key, "60") // Only in case that DEL fails.
 	for !is.Arrived {
 		received, err := subscription.ReceiveTimeout(ctx, stepTimeout)
 		if err != nil {
@@ -112,4 +114,17 @@ func (l *look) probe(ctx context.Context, s *session) *Probe {
 		_, is.Arrived = received.(*goredis.Message)
 	}
 	return is
+}
+
+// push creates a scratch key. In case that nobody deletes it, it expires; both commands are sent at once.
+func (s *session) push(ctx context.Context, key string) error {
+	var pushed *goredis.IntCmd
+	_, err := s.client.Pipelined(ctx, func(pipeline goredis.Pipeliner) error {
+		pushed = pipeline.LPush(ctx, key, "probe")
+		return pipeline.Expire(ctx, key, scratchLife).Err()
+	})
+	if pushed.Err() == nil {
+		return nil // Whether the key may expire does not matter.
+	}
+	return err
 }

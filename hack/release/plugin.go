@@ -190,6 +190,6 @@ func (r *release) krewPlugin() krewPlugin {
 	manifest.Spec.Homepage = homepage
 	manifest.Spec.ShortDescription = "Show and explain ScaledJobs"
 	manifest.Spec.Description = "A ScaledJob turns messages that wait in Redis into Jobs. This plugin shows, explains and plans\n" +
-		"ScaledJobs, suspends and resumes them, and converts those of KEDA. It works with your own permissions.\n"
+		"ScaledJobs, finds faults, suspends and resumes ScaledJobs, and converts those of KEDA. It works with your own permissions.\n"
 	return manifest
 }

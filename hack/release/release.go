@@ -21,7 +21,7 @@ const (
 	// project is the name of the image, the chart and the files.
 	project  = "scaledjob-operator"
 	homepage = "https://miracle.dev/" + project
-	// downloads is where the folders of the releases are on the web, unless somebody publishes them elsewhere.
+	// downloads is where the folders of the releases are on the web, unless a release sets DOWNLOADS. It is nowhere else.
 	downloads = homepage + "/releases/download"
 )
 

@@ -188,7 +188,7 @@ var redisFaults = map[string]redisFault{
 			t.Helper()
 			return standalone(redistest.New(t, redistest.Options{}).Addr(), `, tls: {caSecretRef: {name: redis}}`), map[string]string{"ca.crt": "none"}
 		},
-		found: map[string]string{"redis": `error: The Secret "redis" has no PEM certificate`},
+		found: map[string]string{"redis": `error: The value of the key "ca.crt" of the Secret "redis" contains no PEM certificate.*FIX: docs/troubleshooting.md#secretinvalid`},
 	},
 	"no Secret with the password": {
 		plant: func(t *testing.T) (string, map[string]string) {

@@ -4,7 +4,10 @@
 package cli
 
 import (
+	"context"
 	"net"
+	"regexp"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -12,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -94,4 +98,47 @@ func TestExplainLiveUsesTheSecretsOfTheUser(t *testing.T) {
 	explanation := explained(t, g, "emails", "-n", namespace, "--live", "--redis-address", server.Addr(), viewer)
 	g.Expect(explanation.Unreadable).To(ContainElement(ContainSubstring(`You may not read the Secret "redis".`)))
 	g.Expect(explanation.Outstanding).To(HaveValue(BeEquivalentTo(47)))
+}
+
+// Through a forwarded port, the certificate is still for the address in the spec.
+func TestExplainLiveThroughAForwardedPort(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	spec, secret := secured(t, func(by *certificates.Authority) certificates.Pair { return by.Server(t, "redis.forwarded.svc") })
+	address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(spec)
+	p := newPatient(t, strings.Replace(spec, address, "redis.forwarded.svc:6379", 1))
+	p.secret(secret)
+	is := explained(t, g, p.name, "-n", p.namespace, "--live", "--redis-address", address)
+	g.Expect(is.Unreadable).To(BeEmpty())
+	g.Expect(is.Outstanding).To(HaveValue(BeZero()))
+}
+
+// Ctrl-C ends a command that waits for a server.
+func TestInterruptedAtAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	namespace := control.NewNamespace(t, "cli")
+	newScaledJob(t, namespace, "emails", "{}", healthy)
+	for _, command := range []string{"explain emails --live", "doctor emails"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			g.Expect(err).NotTo(HaveOccurred())
+			t.Cleanup(func() { _ = listener.Close() })
+			ctx, interrupt := context.WithCancel(t.Context())
+			go func() {
+				for {
+					conn, err := listener.Accept()
+					if err != nil {
+						return
+					}
+					if n, _ := conn.Read(make([]byte, 1)); n > 0 {
+						interrupt()
+					}
+				}
+			}()
+			args := append(strings.Fields(command), "-n", namespace, "--redis-address="+listener.Addr().String())
+			g.Expect(runUntil(ctx, args...)).To(Equal(answer{errOut: "error: Interrupted.\n", code: 130}))
+		})
+	}
 }

@@ -32,6 +32,4 @@ func TestPlanBeginsWithTheStatus(t *testing.T) {
 	newScaledJob(t, namespace, "images", "{}", "{activeJobs: 1}")
 	is := run(t, "plan", "images", "-n", namespace)
 	g.Expect(is).To(Equal(answer{errOut: `error: The status does not say enough of images. Add --depth "images=N".` + "\n", code: 1}))
-	is = run(t, "plan", "image", "-n", namespace)
-	g.Expect(is.errOut).To(HaveSuffix(`Did you mean "images"?` + "\n"))
 }

@@ -19,10 +19,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
-// allowInsecure allows connections that do not verify the server, if the spec asks for them. Whether the operator allows them
-// is up to a flag of it.
-const allowInsecure = true
-
 // Access returns how to sign in to the servers of a ScaledJob, and to its sentinels, from the Secrets that the user may read. The
 // error says for people what is missing, or can't be used. Its reason is Unreachable if the API server gave no answer.
 func Access(ctx context.Context, api client.Reader, sj *scaledjobv1.ScaledJob) (servers, sentinels redis.Access, err *failure.Error) {
@@ -30,7 +26,7 @@ func Access(ctx context.Context, api client.Reader, sj *scaledjobv1.ScaledJob) (
 	if resolved.Err != nil {
 		return servers, sentinels, failure.Classify(resolved.Err)
 	}
-	resolver := auth.NewResolver(ofUser{secrets.NewReader(api)}, allowInsecure)
+	resolver := auth.NewResolver(ofUser{secrets.NewReader(api)}, true) // As for Queues.
 	switch at := resolved.Source.Endpoint; at.Mode {
 	case auth.ModeStandalone:
 		servers, err = access(ctx, resolver, at)

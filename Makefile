@@ -93,7 +93,7 @@ soak: parts ## Inject random storms and faults for MINUTES=10. | SEED=n repeats 
 	@go run ./test/soak -minutes=$(or $(MINUTES),10) $(if $(SEED),-seed=$(SEED)) $(if $(filter no,$(SUITES)),-suites=false) $(if $(ALERTS),-alerts)
 
 .PHONY: generate
-generate: ## Regenerate deep copies, CRD, RBAC, PrometheusRule and dashboards, their copies in the chart, and the tables of metrics.
+generate: ## Regenerate deep copies, CRD, RBAC, PrometheusRule and dashboards, their copies in the chart, and the tables of metrics and frameworks.
 	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(TOOL) controller-gen crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
 	go run ./hack/trimcrd $(CRD)
@@ -101,6 +101,7 @@ generate: ## Regenerate deep copies, CRD, RBAC, PrometheusRule and dashboards, t
 	$(TOOL) kustomize build config/crd > $(CHART)/files/crd.yaml
 	cp config/rbac/role.yaml $(CHART)/files/role.yaml
 	go test ./internal/metrics -run '^TestTheDocumentHasAllMetrics$$' -args -update
+	go test ./internal/frameworks -run '^TestTheDocumentHasTheTable$$' -args -update
 	sed -n '/^groups:/,$$p' config/prometheus/rules.yaml > $(CHART)/files/rules.yaml
 	{ cat config/prometheus/rule_header.yaml; sed 's/^./  &/' $(CHART)/files/rules.yaml; } > config/prometheus/prometheus_rule.yaml
 	go -C hack/dashboards run . "$$PWD/config/grafana"
@@ -133,21 +134,21 @@ verify: verify-generated lint ## Check that generated files are current, and for
 .PHONY: verify-generated
 verify-generated:
 	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; cp -r api config charts "$$before"; \
-	mkdir "$$before/docs"; cp docs/metrics.md "$$before/docs"; \
+	mkdir "$$before/docs"; cp docs/metrics.md docs/queues.md "$$before/docs"; \
 	$(MAKE) --no-print-directory generate; \
-	for tree in api config charts docs/metrics.md; do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
+	for tree in api config charts docs/metrics.md docs/queues.md; do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
 	[ -z "$${stale:-}" ] || { echo "generated files were not current; they are now"; exit 1; }
 
 ##@ Ship it
 
 # A version that nobody set is for the release to find out.
-RELEASE = go run ./hack/release -image='$(IMAGE)' $(if $(filter file,$(origin VERSION)),,-version='$(VERSION)')
+RELEASE = go run ./hack/release -image='$(IMAGE)' $(if $(DOWNLOADS),-downloads='$(DOWNLOADS)') $(if $(filter file,$(origin VERSION)),,-version='$(VERSION)')
 OURS    := app.kubernetes.io/name=scaledjob-operator
 # Only kubectl version takes one line to say that there is no cluster. A file, unlike a pipe, does not break.
 MANIFEST = $(KUBECTL) version -o json > /dev/null; manifest=$$(mktemp); trap 'rm -f "$$manifest"' EXIT; $(RELEASE) manifest > "$$manifest"
 
 .PHONY: release
-release: ## Make images, manifests, chart and checksums in dist/, without Docker. | IMAGE=registry/name names the image, VERSION=v1.2.3 the release.
+release: ## Make images, manifests, chart, plugin of kubectl and checksums in dist/, without Docker. | IMAGE=registry/name names the image, VERSION=v1.2.3 the release. DOWNLOADS=https://… is where you publish it.
 	@$(RELEASE) release
 
 .PHONY: push

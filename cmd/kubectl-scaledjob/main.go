@@ -18,6 +18,8 @@ var version = "dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // This is main.
+	// A second Ctrl-C ends the program at once.
+	context.AfterFunc(ctx, stop)
 	code := cli.Run(ctx, cli.Options{
 		Args: os.Args[1:], In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr, Version: version,
 	})

@@ -11,9 +11,18 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// goBuild compiles the operator so that equal sources and an equal version of Go give equal files.
-func (r *release) goBuild(ctx context.Context, platform v1.Platform, file string) error {
-	r.say("Compiling the operator for %s. The first time, this takes minutes.", platform)
+// The packages of the programs that a release has.
+const (
+	operatorPackage = "./cmd"
+	pluginPackage   = "./cmd/" + plugin
+)
+
+// titles are the programs in words.
+var titles = map[string]string{operatorPackage: "the operator", pluginPackage: plugin}
+
+// goBuild compiles a program so that equal sources and an equal version of Go give equal files.
+func (r *release) goBuild(ctx context.Context, platform v1.Platform, program, file string) error {
+	r.say("Compiling %s for %s. The first time, this takes minutes.", titles[program], platform)
 	file, err := filepath.Abs(file)
 	if err != nil {
 		return err
@@ -28,7 +37,7 @@ func (r *release) goBuild(ctx context.Context, platform v1.Platform, file string
 		"GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOFIPS140=off", "GOENV=off",
 	)
 	_, err = command(ctx, r.root, env, "go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags=-s -w -X main.version="+r.tag(), "-o", file, "./cmd")
+		"-ldflags=-s -w -X main.version="+r.tag(), "-o", file, program)
 	return err
 }
 

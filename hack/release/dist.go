@@ -16,7 +16,7 @@ const checksums = "SHA256SUMS"
 
 // made matches the names of all files that a release of any version writes.
 var made = regexp.MustCompile(`^(` + project + `-.+(-linux-(amd64|arm64)\.(tar|cdx\.json)|\.tgz)|` +
-	`crds\.yaml|install\.yaml|` + checksums + `|\..*\.part)$`)
+	plugin + `-.+-(linux|darwin|windows)-(amd64|arm64)\.(tar\.gz|zip)|krew\.yaml|crds\.yaml|install\.yaml|` + checksums + `|\..*\.part)$`)
 
 // clearDist creates the folder, or deletes what an earlier release wrote to it. It deletes nothing if there is anything
 // else in it.

@@ -22,7 +22,8 @@ func TestFilesOfOtherReleasesAreDeleted(t *testing.T) {
 	g.Expect(clearDist(dist)).To(Succeed(), "it is created")
 	for _, file := range []string{
 		"scaledjob-operator-v1.0.0-linux-arm64.tar", "scaledjob-operator-v1.0.0-linux-amd64.cdx.json",
-		"scaledjob-operator-1.0.0.tgz", "crds.yaml", "install.yaml", "SHA256SUMS", ".123.part",
+		"scaledjob-operator-1.0.0.tgz", "kubectl-scaledjob-v1.0.0-darwin-arm64.tar.gz", "kubectl-scaledjob-v1.0.0-windows-amd64.zip",
+		"krew.yaml", "crds.yaml", "install.yaml", "SHA256SUMS", ".123.part",
 	} {
 		write(t, dist, file, "old")
 	}
@@ -61,7 +62,7 @@ func TestADistInWhichNoFileCanBeCreated(t *testing.T) {
 	defer folder.Close()
 	g.Expect(os.Remove(deleted)).To(Succeed())
 	r.dist = fmt.Sprintf("/proc/self/fd/%d", folder.Fd())
-	r.compile = func(context.Context, v1.Platform, string) error { return errors.New("compiled") }
+	r.compile = func(context.Context, v1.Platform, string, string) error { return errors.New("compiled") }
 	want := MatchError(HavePrefix("cannot write to " + r.dist + ": "))
 	g.Expect(r.make(t.Context())).To(want)
 	g.Expect(r.makeArchive(t.Context())).To(want)

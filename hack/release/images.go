@@ -39,7 +39,7 @@ func (r *release) makeImages(ctx context.Context) (map[string]v1.Image, error) {
 
 // makeImage compiles the operator to the file binary, and writes the image with it.
 func (r *release) makeImage(ctx context.Context, platform v1.Platform, binary string) (v1.Image, error) {
-	if err := r.compile(ctx, platform, binary); err != nil {
+	if err := r.compile(ctx, platform, operatorPackage, binary); err != nil {
 		return nil, fmt.Errorf("compiling the operator for %s: %w", platform, err)
 	}
 	image, err := r.describe(platform, binary).Build()
@@ -88,7 +88,7 @@ func (r *release) labels() map[string]string {
 		"title":       project,
 		"description": "Creates Kubernetes Jobs for messages in Redis",
 		"version":     r.tag(),
-		"source":      "https://miracle.dev/" + project,
+		"source":      homepage,
 		"licenses":    "Apache-2.0",
 		"created":     r.created.Format(time.RFC3339),
 	}

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -40,6 +41,8 @@ type options struct {
 	image   string
 	dist    string
 	source  string
+	// downloads is where the folders of the releases are on the web.
+	downloads string
 	// platform is that of archive and rootfs.
 	platform string
 }
@@ -56,6 +59,7 @@ func parseOptions(args []string, errs io.Writer) (options, error) {
 	flags.StringVar(&o.image, "image", project, "name of the image without a tag, such as registry.example/"+project)
 	flags.StringVar(&o.dist, "dist", "dist", "folder to write to")
 	flags.StringVar(&o.source, "source", ".", "folder of the source code, such as that of an earlier version")
+	flags.StringVar(&o.downloads, "downloads", downloads, "where the folders of the releases are on the web, for krew")
 	flags.StringVar(&o.platform, "platform", "linux/amd64", "platform of archive and rootfs")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -68,7 +72,19 @@ func parseOptions(args []string, errs io.Writer) (options, error) {
 		flags.Usage()
 		return o, errUsage
 	}
+	if err := checkDownloads(o.downloads); err != nil {
+		return o, err
+	}
+	o.downloads = strings.TrimSuffix(o.downloads, "/")
 	return o, checkImage(o.image, o.command)
+}
+
+// checkDownloads accepts an address on the web. The value may hold a password, so an error does not repeat it.
+func checkDownloads(address string) error {
+	if web, err := url.Parse(address); err != nil || web.Scheme != "https" || web.Host == "" || web.User != nil {
+		return errors.New("DOWNLOADS is not an address on the web; write one such as DOWNLOADS=https://downloads.example/" + project)
+	}
+	return nil
 }
 
 func (o *options) setCommand(args []string) error {

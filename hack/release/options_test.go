@@ -14,15 +14,18 @@ import (
 func TestCommandLines(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]options{
-		"":                             {command: "release", image: project, dist: "dist", source: ".", platform: "linux/amd64"},
-		"-image=registry.example:5/a":  {command: "release", image: "registry.example:5/a", dist: "dist", source: ".", platform: "linux/amd64"},
-		"-version v1 -dist=/d release": {command: "release", version: "v1", image: project, dist: "/d", source: ".", platform: "linux/amd64"},
+		"":                             {command: "release", image: project, dist: "dist", source: ".", platform: "linux/amd64", downloads: downloads},
+		"-image=registry.example:5/a":  {command: "release", image: "registry.example:5/a", dist: "dist", source: ".", platform: "linux/amd64", downloads: downloads},
+		"-version v1 -dist=/d release": {command: "release", version: "v1", image: project, dist: "/d", source: ".", platform: "linux/amd64", downloads: downloads},
 		"-source=/s -platform=linux/arm64 archive": {
-			command: "archive", image: project, dist: "dist", source: "/s", platform: "linux/arm64",
+			command: "archive", image: project, dist: "dist", source: "/s", platform: "linux/arm64", downloads: downloads,
 		},
-		"-image=a/b push": {command: "push", image: "a/b", dist: "dist", source: ".", platform: "linux/amd64"},
+		"-downloads=https://downloads.example/a/": {
+			command: "release", image: project, dist: "dist", source: ".", platform: "linux/amd64", downloads: "https://downloads.example/a",
+		},
+		"-image=a/b push": {command: "push", image: "a/b", dist: "dist", source: ".", platform: "linux/amd64", downloads: downloads},
 		"-platform=linux/arm64 rootfs /r": {
-			command: "rootfs", folder: "/r", image: project, dist: "dist", source: ".", platform: "linux/arm64",
+			command: "rootfs", folder: "/r", image: project, dist: "dist", source: ".", platform: "linux/arm64", downloads: downloads,
 		},
 	} {
 		NewWithT(t).Expect(parseOptions(strings.Fields(line), t.Output())).To(Equal(want), line)
@@ -71,6 +74,14 @@ func TestImageNamesThatAreRefused(t *testing.T) {
 	}
 	_, err := parseOptions([]string{"push"}, t.Output())
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("IMAGE=scaledjob-operator names no registry to push to")))
+}
+
+func TestAddressesOfDownloadsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"", "downloads.example", "http://downloads.example", "https://", "https://me:secret@downloads.example", "file:///a"} {
+		_, err := parseOptions([]string{"-downloads=" + address}, t.Output())
+		NewWithT(t).Expect(err).To(MatchError(And(HavePrefix("DOWNLOADS is not an address on the web"), Not(ContainSubstring("secret")))), address)
+	}
 }
 
 func TestNoPasswordIsRepeated(t *testing.T) {

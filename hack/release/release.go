@@ -17,10 +17,15 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// project is the name of the image, the chart and the files.
-const project = "scaledjob-operator"
+const (
+	// project is the name of the image, the chart and the files.
+	project  = "scaledjob-operator"
+	homepage = "https://miracle.dev/" + project
+	// downloads is where the folders of the releases are on the web, unless a release sets DOWNLOADS. It is nowhere else.
+	downloads = homepage + "/releases/download"
+)
 
-// architectures are those that a release has images for.
+// architectures are those that a release has images and plugins for.
 var architectures = []string{"amd64", "arm64"}
 
 // release is what the steps need to know.
@@ -34,11 +39,12 @@ type release struct {
 	image    string
 	platform v1.Platform
 	// revision is the commit. It is empty where git can't tell.
-	revision string
-	created  time.Time
-	out      io.Writer
-	// compile builds the operator for a platform, and listModules writes the list of the modules in it.
-	compile     func(ctx context.Context, platform v1.Platform, file string) error
+	revision  string
+	created   time.Time
+	out       io.Writer
+	downloads string
+	// compile builds the program of a package for a platform, and listModules writes the list of the modules in it.
+	compile     func(ctx context.Context, platform v1.Platform, program, file string) error
 	listModules func(ctx context.Context, binary string) ([]byte, error)
 }
 
@@ -68,7 +74,7 @@ func newRelease(ctx context.Context, root string, o options, out io.Writer) (*re
 	}
 	r := &release{
 		root: root, dist: o.dist, version: version, image: o.image, platform: *platform,
-		revision: known.revision, created: created, out: out,
+		revision: known.revision, created: created, out: out, downloads: o.downloads,
 	}
 	r.compile, r.listModules = r.goBuild, r.cyclonedx
 	if _, err := name.NewTag(r.reference("")); err != nil {
@@ -124,6 +130,9 @@ func (r *release) makeAll(ctx context.Context) (map[string]v1.Image, error) {
 	}
 	images, err := r.makeImages(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.makePlugins(ctx, pluginPlatforms()); err != nil {
 		return nil, err
 	}
 	if err := r.writeCRDs(ctx); err != nil {

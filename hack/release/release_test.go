@@ -38,6 +38,13 @@ func TestReleaseIsCompleteAndReproducible(t *testing.T) {
 		"SHA256SUMS",
 		"crds.yaml",
 		"install.yaml",
+		"krew.yaml",
+		"kubectl-scaledjob-v1.2.3-darwin-amd64.tar.gz",
+		"kubectl-scaledjob-v1.2.3-darwin-arm64.tar.gz",
+		"kubectl-scaledjob-v1.2.3-linux-amd64.tar.gz",
+		"kubectl-scaledjob-v1.2.3-linux-arm64.tar.gz",
+		"kubectl-scaledjob-v1.2.3-windows-amd64.zip",
+		"kubectl-scaledjob-v1.2.3-windows-arm64.zip",
 		"scaledjob-operator-1.2.3.tgz",
 		"scaledjob-operator-v1.2.3-linux-amd64.cdx.json",
 		"scaledjob-operator-v1.2.3-linux-amd64.tar",
@@ -109,7 +116,7 @@ func TestWhatFailsIsNamed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	r := prepared(t, tree(t), project)
-	r.compile = func(context.Context, v1.Platform, string) error { return errors.New("syntax error") }
+	r.compile = func(context.Context, v1.Platform, string, string) error { return errors.New("syntax error") }
 	g.Expect(r.make(t.Context())).To(MatchError("compiling the operator for linux/amd64: syntax error"))
 }
 
@@ -139,7 +146,7 @@ func TestCompiledFilesDoNotDependOnTheFolder(t *testing.T) {
 	for range 2 {
 		r := prepared(t, tree(t), project)
 		file := filepath.Join(t.TempDir(), "manager")
-		g.Expect(r.goBuild(t.Context(), v1.Platform{OS: "linux", Architecture: "amd64"}, file)).To(Succeed())
+		g.Expect(r.goBuild(t.Context(), v1.Platform{OS: "linux", Architecture: "amd64"}, operatorPackage, file)).To(Succeed())
 		content, err := os.ReadFile(file)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(bytes.Contains(content, []byte("v1.2.3"))).To(BeTrue(), "the version")
@@ -157,7 +164,7 @@ func TestSettingsForOtherBuildsDoNotCount(t *testing.T) {
 	g := NewWithT(t)
 	r := prepared(t, tree(t), project)
 	file := filepath.Join(t.TempDir(), "manager")
-	g.Expect(r.goBuild(t.Context(), v1.Platform{OS: "linux", Architecture: "amd64"}, file)).To(Succeed())
+	g.Expect(r.goBuild(t.Context(), v1.Platform{OS: "linux", Architecture: "amd64"}, operatorPackage, file)).To(Succeed())
 	built, err := buildinfo.ReadFile(file)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(built.GoVersion).To(Equal(runtime.Version()))

@@ -64,7 +64,7 @@ func (r *release) writeRootFS(ctx context.Context, folder string) error {
 		return err
 	}
 	binary := filepath.Join(folder, "manager")
-	if err := r.compile(ctx, r.platform, binary); err != nil {
+	if err := r.compile(ctx, r.platform, operatorPackage, binary); err != nil {
 		return err
 	}
 	return os.Chmod(binary, 0o755)

@@ -53,6 +53,8 @@ func (r *release) sayNext(digest string) {
 		r.say("or push it:       make push VERSION=%s IMAGE=registry.example/%s", r.tag(), project)
 	}
 	r.say("Then install:     kubectl apply -f %s -f %s", filepath.Join(r.dist, "crds.yaml"), filepath.Join(r.dist, "install.yaml"))
+	r.say("and the plugin:   kubectl krew install --manifest=%s --archive=%s", filepath.Join(r.dist, krewManifest),
+		filepath.Join(r.dist, fmt.Sprintf("%s-%s-%s-%s.tar.gz", plugin, r.tag(), runtime.GOOS, runtime.GOARCH)))
 	r.say("or with Helm:     helm install %s %s --namespace %[1]s-system --create-namespace", project,
 		filepath.Join(r.dist, project+"-"+r.version+".tgz"))
 }

@@ -18,7 +18,7 @@ import (
 const sources = "../.."
 
 // copied are the parts of the project that a test uses as they are.
-var copied = []string{"go.mod", "hack/tools/go.mod", "hack/tools/go.sum", "config"}
+var copied = []string{"go.mod", "LICENSE", "hack/tools/go.mod", "hack/tools/go.sum", "config"}
 
 // tree is a copy of the project with a small chart, and with an operator that compiles at once.
 func tree(t *testing.T) string {
@@ -61,9 +61,10 @@ func prepared(t *testing.T, root, image string) *release {
 	return &release{
 		root: root, dist: filepath.Join(t.TempDir(), "dist"), version: "1.2.3", image: image,
 		revision: "0123456789", created: time.Unix(1700000000, 0).UTC(), out: t.Output(),
-		platform: v1.Platform{OS: "linux", Architecture: "arm64"},
-		compile: func(_ context.Context, platform v1.Platform, file string) error {
-			write(t, filepath.Dir(file), filepath.Base(file), "the operator for "+platform.Architecture)
+		platform:  v1.Platform{OS: "linux", Architecture: "arm64"},
+		downloads: "https://downloads.example",
+		compile: func(_ context.Context, platform v1.Platform, program, file string) error {
+			write(t, filepath.Dir(file), filepath.Base(file), titles[program]+" for "+platform.String())
 			return nil
 		},
 		listModules: func(context.Context, string) ([]byte, error) {

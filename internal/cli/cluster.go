@@ -10,19 +10,25 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/cli/layout"
 )
 
 // requestTimeout bounds a request to the API server, unless --request-timeout is set.
@@ -34,6 +40,7 @@ type cluster struct {
 
 	// namespace is that of --namespace or of the context.
 	namespace string
+	config    *rest.Config
 }
 
 // connect makes a client. It sends no request.
@@ -47,10 +54,12 @@ func connect(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 	if err != nil {
 		return nil, unusable(err)
 	}
-	config.WarningHandler = rest.NoWarnings{}
+	config.WarningHandlerWithContext = warningHandler{}
 	config.QPS = -1
 	scheme := runtime.NewScheme()
-	for _, register := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme} {
+	for _, register := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, batchv1.AddToScheme, appsv1.AddToScheme, authorizationv1.AddToScheme, coordinationv1.AddToScheme,
+	} {
 		if err := register(scheme); err != nil {
 			return nil, err
 		}
@@ -59,7 +68,7 @@ func connect(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{Client: api, namespace: namespace}, nil
+	return &cluster{Client: api, namespace: namespace, config: config}, nil
 }
 
 // unusable returns the error of a kubeconfig.
@@ -67,7 +76,7 @@ func unusable(err error) error {
 	if clientcmd.IsEmptyConfig(err) {
 		return say(noCluster)
 	}
-	why := strings.TrimPrefix(oneLine(err.Error()), "invalid configuration: ")
+	why := strings.TrimPrefix(layout.OneLine(err.Error()), "invalid configuration: ")
 	return say("The kubeconfig can't be used: %s. Check --kubeconfig and --context.", strings.TrimSuffix(why, "."))
 }
 
@@ -117,6 +126,70 @@ func (c *cluster) list(ctx context.Context, namespace string, selector labels.Se
 	return all, nil
 }
 
+// listKind returns the objects of a kind in a namespace, in the version that the cluster prefers; none if it has no such kind.
+func (c *cluster) listKind(ctx context.Context, kind schema.GroupKind, namespace string) ([]unstructured.Unstructured, error) {
+	mapping, err := c.RESTMapper().RESTMapping(kind)
+	if apimeta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	objects := &unstructured.UnstructuredList{}
+	objects.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(kind.Kind + "List"))
+	err = c.List(ctx, objects, client.InNamespace(namespace))
+	return objects.Items, err
+}
+
+// surroundings are the Jobs and Pods of a ScaledJob, and the quotas of its namespace.
+type surroundings struct {
+	jobs   []*batchv1.Job
+	pods   []*corev1.Pod
+	quotas []corev1.ResourceQuota
+	// forbidden are those of them that the user may not list.
+	forbidden map[string]bool
+}
+
+// The words for what surrounds a ScaledJob.
+const (
+	theJobs   = "Jobs"
+	thePods   = "Pods"
+	theQuotas = "quotas"
+)
+
+// surroundings reads what surrounds a ScaledJob, as far as the user may.
+func (c *cluster) surroundings(ctx context.Context, sj *scaledjobv1.ScaledJob) (surroundings, error) {
+	var list batchv1.JobList
+	var pods corev1.PodList
+	var quotas corev1.ResourceQuotaList
+	own := client.MatchingLabels{scaledjobv1.LabelScaledJob: sj.Name}
+	found := surroundings{forbidden: map[string]bool{}}
+	for _, read := range []struct {
+		what    string
+		list    client.ObjectList
+		options []client.ListOption
+	}{
+		{theJobs, &list, []client.ListOption{own}},
+		{thePods, &pods, []client.ListOption{own}},
+		{theQuotas, &quotas, nil},
+	} {
+		err := c.List(ctx, read.list, append(read.options, client.InNamespace(sj.Namespace))...)
+		if found.forbidden[read.what] = apierrors.IsForbidden(err); err != nil && !found.forbidden[read.what] {
+			return surroundings{}, err
+		}
+	}
+	found.jobs, found.pods, found.quotas = pointers(list.Items), pointers(pods.Items), quotas.Items
+	return found, nil
+}
+
+func pointers[T any](items []T) []*T {
+	all := make([]*T, len(items))
+	for i := range items {
+		all[i] = &items[i]
+	}
+	return all
+}
+
 // decode converts a ScaledJob as it is stored. One that another CRD has accepted may have fields of other types: a part
 // that can't be read is left out, so that it does not keep the others, and other ScaledJobs, from being shown.
 func decode(object *unstructured.Unstructured) (*scaledjobv1.ScaledJob, error) {
@@ -149,7 +222,7 @@ const fieldOwner = "kubectl-scaledjob"
 // ageOf returns how long ago a time was, as kubectl writes it.
 func ageOf(at metav1.Time, now time.Time) string {
 	if at.IsZero() {
-		return unknown
+		return layout.Unknown
 	}
 	return short(now.Sub(at.Time))
 }

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"miracle.dev/scaledjob-operator/internal/cli/convert"
+	"miracle.dev/scaledjob-operator/internal/cli/layout"
 )
 
 // source is where convert takes its objects from.
@@ -79,7 +80,7 @@ func (a *app) reportUnmapped(result *convert.Result) error {
 	width := widthOf(a.ErrOut)
 	if n := len(result.Ignored); n > 0 {
 		text := fmt.Sprintf("Ignored, because no ScaledJob refers to it: %s.", strings.Join(result.Ignored, ", "))
-		if _, err := fmt.Fprintln(a.ErrOut, wrap(text, "", width)); err != nil {
+		if _, err := fmt.Fprint(a.ErrOut, layout.Hanging("", text, width)); err != nil {
 			return err
 		}
 	}
@@ -98,11 +99,10 @@ func unmapped(findings []convert.Finding, width int) string {
 	before := ""
 	for _, each := range findings {
 		if object := each.Object + " (" + each.Source + ")"; object != before {
-			text.WriteString(printable("Not converted of " + object + ":\n"))
+			text.WriteString(layout.Printable("Not converted of " + object + ":\n"))
 			before = object
 		}
-		lines := wrap(each.Field+": "+each.Text, "    ", width)
-		text.WriteString("  - " + strings.TrimLeft(lines, " ") + "\n")
+		text.WriteString(layout.Hanging(layout.Indent+"- ", each.Field+": "+each.Text, width))
 	}
 	return text.String()
 }

@@ -15,6 +15,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/cli/layout"
 )
 
 // The exit codes.
@@ -23,6 +24,8 @@ const (
 	exitError = 1
 	// exitUnmapped means that convert could not convert everything.
 	exitUnmapped = 2
+	// exitFound means that doctor has found something.
+	exitFound = 3
 	// exitInterrupted is what shells use for a program that Ctrl-C ended.
 	exitInterrupted = 130
 )
@@ -67,18 +70,18 @@ func sentence(err error) string {
 	case apimeta.IsNoMatchError(err):
 		return "This cluster has no ScaledJobs. Install the operator and its CRD, or choose another cluster with --context."
 	case isStatus && apierrors.IsForbidden(err):
-		return strings.TrimSuffix(oneLine(status.Status().Message), ".") + ". Ask an administrator for this permission; the roles view and " +
+		return strings.TrimSuffix(layout.OneLine(status.Status().Message), ".") + ". Ask an administrator for this permission; the roles view and " +
 			"edit include those for ScaledJobs."
 	case isStatus && apierrors.IsUnauthorized(err):
 		return "The cluster does not accept your credentials. Sign in again, or choose other credentials with --context."
 	case isURL && strings.HasPrefix(failed.URL, noServer):
 		return noCluster
 	case isURL:
-		return "The API server does not answer: " + oneLine(failed.Err.Error()) + ". Check the network, and the address in the context."
+		return "The API server does not answer: " + layout.OneLine(failed.Err.Error()) + ". Check the network, and the address in the context."
 	case isPath:
 		return fmt.Sprintf("%s can't be read: %v.", path.Path, path.Err)
 	}
-	return strings.TrimSuffix(oneLine(err.Error()), ".") + "."
+	return strings.TrimSuffix(layout.OneLine(err.Error()), ".") + "."
 }
 
 const (
@@ -87,20 +90,22 @@ const (
 	noCluster = "No cluster is configured. Set KUBECONFIG, or use --kubeconfig or --context."
 )
 
-// oneLine returns a text on one line.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
-
 // notFound returns the error for a ScaledJob that does not exist, with the nearest name that does.
 func notFound(namespace, name string, existing []string) error {
-	switch near := nearest(name, existing); {
-	case near != "":
-		return say("There is no ScaledJob %q in namespace %q. Did you mean %q?", name, namespace, near)
-	case len(existing) == 0:
+	if len(existing) == 0 {
 		return say("There is no ScaledJob in namespace %q. Choose another namespace with -n, or see all with: kubectl scaledjob status -A",
 			namespace)
-	default:
-		return say("There is no ScaledJob %q in namespace %q. See those that exist with: kubectl scaledjob status", name, namespace)
 	}
+	return say("There is no ScaledJob %q in namespace %q. %s", name, namespace,
+		suggest(name, existing, "See those that exist with: kubectl scaledjob status"))
+}
+
+// suggest asks for the nearest of the names that exist. Without one that is near, it returns the alternative.
+func suggest(name string, existing []string, otherwise string) string {
+	if near := nearest(name, existing); near != "" {
+		return fmt.Sprintf("Did you mean %q?", near)
+	}
+	return otherwise
 }
 
 // nearest returns the name that differs least; empty if all differ in more than about a third of their letters.

@@ -12,7 +12,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,13 +23,14 @@ import (
 
 func (a *app) explainCommand() *cobra.Command {
 	var output output
+	var how inquiry
 	cmd := &cobra.Command{
 		Use:   "explain NAME",
 		Short: "Say why a ScaledJob has as many Jobs as it has",
 		Long: "Say why a ScaledJob has as many Jobs as it has: its messages, its Jobs by state, the arithmetic from the one to the other,\n" +
 			"what holds Jobs back, what would change it, and when the operator looks next.\n\n" +
-			"The numbers of messages are those of the last report of the operator. Jobs, Pods, quotas, events, and the Workloads of Kueue are\n" +
-			"read now, with your own permissions. What you may not read is listed.",
+			"The numbers of messages are those of the last report of the operator, or with --live those in Redis. Jobs, Pods, quotas, events,\n" +
+			"and the Workloads of Kueue are read now, with your own permissions. What you may not read is listed.",
 		Args: func(_ *cobra.Command, names []string) error {
 			if len(names) != 1 {
 				return say("Name one ScaledJob: kubectl scaledjob explain NAME")
@@ -42,14 +42,22 @@ func (a *app) explainCommand() *cobra.Command {
 			if err := output.check(); err != nil {
 				return err
 			}
-			return a.explain(cmd.Context(), &output, names[0])
+			if how.address != "" && !how.live {
+				return say("--redis-address is for --live.")
+			}
+			if err := how.check(); err != nil {
+				return err
+			}
+			return a.explain(cmd.Context(), &output, &how, names[0])
 		},
 	}
 	output.add(cmd, formatJSON, formatYAML)
+	cmd.Flags().BoolVar(&how.live, "live", false, "Read the messages from Redis now, with the Secrets that you may read")
+	how.addAddress(cmd)
 	return cmd
 }
 
-func (a *app) explain(ctx context.Context, output *output, name string) error {
+func (a *app) explain(ctx context.Context, output *output, how *inquiry, name string) error {
 	api, err := a.connect(a.flags)
 	if err != nil {
 		return err
@@ -62,13 +70,19 @@ func (a *app) explain(ctx context.Context, output *output, name string) error {
 	if err != nil {
 		return err
 	}
+	if how.live {
+		how.readMessages(ctx, api, &facts)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
 	facts.Now = a.now()
 	explanation := explain.Explain(facts)
 	explanation.APIVersion, explanation.Kind = apiVersion, "Explanation"
 	if output.isData() {
 		return output.write(a.Out, explanation)
 	}
-	_, err = fmt.Fprint(a.Out, printable(explanation.Text(widthOf(a.Out))))
+	_, err = fmt.Fprint(a.Out, explanation.Text(widthOf(a.Out)))
 	return err
 }
 
@@ -77,42 +91,38 @@ const maxEvents = 500
 
 // facts reads what an explanation is made of. What the user may not read is noted.
 func (c *cluster) facts(ctx context.Context, sj *scaledjobv1.ScaledJob) (explain.Facts, error) {
-	facts := explain.Facts{ScaledJob: sj}
-	var list batchv1.JobList
-	var pods corev1.PodList
-	var quotas corev1.ResourceQuotaList
-	var events corev1.EventList
-	own := client.MatchingLabels{scaledjobv1.LabelScaledJob: sj.Name}
-	warnings := client.MatchingFieldsSelector{Selector: fields.SelectorFromSet(fields.Set{"involvedObject.kind": "Job", "type": corev1.EventTypeWarning})}
-	for _, read := range []struct {
-		list    client.ObjectList
-		options []client.ListOption
-		what    string
-		known   *bool
-	}{
-		{&list, []client.ListOption{own}, "Jobs: the numbers are those of the status", &facts.JobsKnown},
-		{&pods, []client.ListOption{own}, "Pods: it is not known what they wait for", &facts.PodsKnown},
-		{&quotas, nil, "quotas: one may be used up", nil},
-		{&events, []client.ListOption{warnings, client.Limit(maxEvents)}, "events: they would say why a Job has no Pod", nil},
+	around, err := c.surroundings(ctx, sj)
+	if err != nil {
+		return explain.Facts{}, err
+	}
+	facts := explain.Facts{
+		ScaledJob: sj, Jobs: around.jobs, Pods: around.pods, Quotas: around.quotas,
+		JobsKnown: !around.forbidden[theJobs], PodsKnown: !around.forbidden[thePods],
+	}
+	for _, each := range []struct{ what, so string }{
+		{theJobs, "the numbers are those of the status"}, {thePods, "it is not known what they wait for"}, {theQuotas, "one may be used up"},
 	} {
-		err := c.List(ctx, read.list, append(read.options, client.InNamespace(sj.Namespace))...)
-		switch {
-		case apierrors.IsForbidden(err):
-			facts.Unreadable = append(facts.Unreadable, "You may not list "+read.what+".")
-		case err != nil:
-			return explain.Facts{}, err
-		case read.known != nil:
-			*read.known = true
+		if around.forbidden[each.what] {
+			facts.Unreadable = append(facts.Unreadable, fmt.Sprintf("You may not list %s: %s.", each.what, each.so))
 		}
 	}
-	for i := range list.Items {
-		facts.Jobs = append(facts.Jobs, &list.Items[i])
+	if err := c.addEvents(ctx, &facts); err != nil {
+		return explain.Facts{}, err
 	}
-	for i := range pods.Items {
-		facts.Pods = append(facts.Pods, &pods.Items[i])
-	}
-	facts.Quotas, facts.Events = quotas.Items, events.Items
 	return facts, c.addWorkloads(ctx, &facts)
+}
+
+// addEvents reads the warnings about Jobs.
+func (c *cluster) addEvents(ctx context.Context, facts *explain.Facts) error {
+	var events corev1.EventList
+	warnings := fields.SelectorFromSet(fields.Set{"involvedObject.kind": "Job", "type": corev1.EventTypeWarning})
+	err := c.List(ctx, &events, client.MatchingFieldsSelector{Selector: warnings}, client.Limit(maxEvents), client.InNamespace(facts.ScaledJob.Namespace))
+	if apierrors.IsForbidden(err) {
+		facts.Unreadable = append(facts.Unreadable, "You may not list events: they would say why a Job has no Pod.")
+		return nil
+	}
+	facts.Events = events.Items
+	return err
 }
 
 // workloadKind is the kind of Kueue's Workloads, in the version that the cluster prefers.
@@ -123,22 +133,13 @@ func (c *cluster) addWorkloads(ctx context.Context, facts *explain.Facts) error 
 	if !anySuspended(facts.Jobs) {
 		return nil
 	}
-	mapping, err := c.RESTMapper().RESTMapping(workloadKind)
-	if apimeta.IsNoMatchError(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	workloads := &unstructured.UnstructuredList{}
-	workloads.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind("WorkloadList"))
-	err = c.List(ctx, workloads, client.InNamespace(facts.ScaledJob.Namespace))
+	workloads, err := c.listKind(ctx, workloadKind, facts.ScaledJob.Namespace)
 	if apierrors.IsForbidden(err) {
 		facts.Unreadable = append(facts.Unreadable, "You may not list workloads of Kueue: they would say why Jobs are suspended.")
 		return nil
 	}
-	for i := range workloads.Items {
-		facts.Workloads = append(facts.Workloads, workloadOf(&workloads.Items[i]))
+	for i := range workloads {
+		facts.Workloads = append(facts.Workloads, workloadOf(&workloads[i]))
 	}
 	return err
 }

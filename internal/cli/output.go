@@ -11,15 +11,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
-	"unicode"
 
-	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/yaml"
+
+	"miracle.dev/scaledjob-operator/internal/cli/layout"
 )
 
 // apiVersion is the version of what the commands print as JSON and YAML. Fields are only ever added to it.
@@ -70,28 +69,23 @@ func (o *output) write(to io.Writer, value any) error {
 	return err
 }
 
-// padding is the number of spaces between two columns.
-const padding = 3
-
-// writeTable writes rows with aligned columns.
-func writeTable(to io.Writer, rows [][]string) error {
-	table := tabwriter.NewWriter(to, 0, 0, padding, ' ', 0)
-	for _, row := range rows {
-		for i := range row {
-			row[i] = printable(row[i])
-		}
-		if _, err := fmt.Fprintln(table, strings.Join(row, "\t")); err != nil {
-			return err
-		}
-	}
-	return table.Flush()
-}
-
 const (
 	// defaultWidth is the number of columns of text where there is no terminal, and minWidth the least on one.
 	defaultWidth = 100
 	minWidth     = 20
 )
+
+// isRich reports whether all streams are a terminal on which signs, colors and updates can be shown, and whether the user wants
+// them.
+func isRich(streams ...any) bool {
+	for _, stream := range streams {
+		file, isFile := stream.(*os.File)
+		if !isFile || !term.IsTerminal(int(file.Fd())) {
+			return false
+		}
+	}
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
 
 // widthOf returns how many columns text may have.
 func widthOf(to io.Writer) int {
@@ -106,29 +100,10 @@ func widthOf(to io.Writer) int {
 	return min(max(width, minWidth), defaultWidth)
 }
 
-// printable replaces what a terminal would not show but carry out. Keys and messages may hold anything.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, text)
-}
-
-// wrap breaks a text into lines, each after an indent.
-func wrap(text, indent string, width int) string {
-	lines := ansi.Wordwrap(printable(text), max(width-len(indent), minWidth-len(indent)), "")
-	return indent + strings.ReplaceAll(lines, "\n", "\n"+indent)
-}
-
-// unknown is what columns show for values that are not known.
-const unknown = "–"
-
 // number returns a number, or that it is not known.
 func number[T int32 | int64](n *T) string {
 	if n == nil {
-		return unknown
+		return layout.Unknown
 	}
 	return strconv.FormatInt(int64(*n), 10)
 }

@@ -1,13 +1,17 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli is kubectl scaledjob: it shows and explains ScaledJobs with the permissions of the user, and converts those of
-// KEDA. It knows what the operator knows by the operator's own pure packages, and nothing of its controller.
+// Package cli is kubectl scaledjob: it shows, explains and plans ScaledJobs with the permissions of the user, finds faults, and
+// converts ScaledJobs of KEDA. It knows what the operator knows by the operator's own pure packages, and nothing of its controller.
 //
 //	root.go     the commands and their common flags
 //	errors.go   what an error means to a user, and the exit codes
 //	cluster.go  the API server
-//	status.go, suspend.go, explain.go, convert.go  the commands
+//	output.go   the forms of output
+//	status.go, top.go, suspend.go, explain.go, plan.go, init.go, convert.go, doctor.go  the commands
+//	screen.go   what top shows on a terminal
+//	redis.go    how Redis is asked
+//	installation.go, examination.go  what doctor reads
 //
 // No command builds a client before it runs, so that help, completion and version need no cluster.
 package cli
@@ -76,8 +80,8 @@ func (a *app) run(ctx context.Context) int {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-scaledjob",
-		Short: "Show, explain and convert ScaledJobs",
-		Long: "Show and explain ScaledJobs, suspend and resume them, and convert those of KEDA.\n\n" +
+		Short: "Show, explain, plan and convert ScaledJobs, and find faults",
+		Long: "Show, explain and plan ScaledJobs, find faults, write first manifests, suspend and resume ScaledJobs, and convert those of KEDA.\n\n" +
 			"All commands work with your own permissions in the cluster. docs/cli.md describes each of them.",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl scaledjob"},
 		SilenceErrors: true,
@@ -93,7 +97,8 @@ func (a *app) root() *cobra.Command {
 	})
 	a.flags = commonFlags()
 	a.flags.AddFlags(root.PersistentFlags())
-	root.AddCommand(a.statusCommand(), a.explainCommand(), a.suspendCommand(), a.resumeCommand(), a.convertCommand(), a.versionCommand())
+	root.AddCommand(a.statusCommand(), a.topCommand(), a.explainCommand(), a.doctorCommand(), a.planCommand(), a.initCommand(),
+		a.suspendCommand(), a.resumeCommand(), a.convertCommand(), a.versionCommand())
 	return root
 }
 
@@ -117,10 +122,7 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	for _, each := range cmd.Commands() {
 		names = append(names, each.Name())
 	}
-	if near := nearest(args[0], names); near != "" {
-		return say("There is no command %q. Did you mean %q?", args[0], near)
-	}
-	return say("There is no command %q. See the commands with: %s --help", args[0], cmd.CommandPath())
+	return say("There is no command %q. %s", args[0], suggest(args[0], names, "See the commands with: "+cmd.CommandPath()+" --help"))
 }
 
 func (a *app) versionCommand() *cobra.Command {

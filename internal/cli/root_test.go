@@ -16,11 +16,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"miracle.dev/scaledjob-operator/internal/cli/doctor"
 )
 
 // result is what a command has printed, and its exit code.
@@ -59,8 +62,14 @@ func TestHelpBuildsNoClient(t *testing.T) {
 		{"help", "status"},
 		{"status", "--help"},
 		{"explain", "-h"},
+		{"doctor", "--help"},
 		{"suspend", "--help"},
 		{"resume", "--help"},
+		{"top", "--help"},
+		{"plan", "--help"},
+		{"init", "--help"},
+		{"init", "--framework", "symfony"},
+		{"__complete", "init", "--framework", "b"},
 		{"convert", "--help"},
 		{"version", "--help"},
 		{"completion", "bash"},
@@ -80,6 +89,20 @@ func TestHelpBuildsNoClient(t *testing.T) {
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	NewWithT(t).Expect(offline(t, "", "version")).To(Equal(result{out: "v1.2.3\n"}))
+}
+
+const knownFrameworks = "bullmq, bull, asynq, laravel, rq, saq, arq, dramatiq, taskiq-stream, taskiq-list, symfony, celery-acks-late, celery, sidekiq, " +
+	"resque, huey, machinery, list, list-popped, stream"
+
+func TestInitNamesTheScaledJobAfterItsQueue(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	is := offline(t, "", "init", "--framework", "BullMQ", "--queue", "Order:Mails")
+	g.Expect(is.code).To(BeZero(), is.errOut)
+	g.Expect(is.out).To(And(ContainSubstring("\n  name: order-mails\n"), ContainSubstring("- name: bull:Order:Mails:wait\n"), Not(ContainSubstring("namespace:"))))
+	is = offline(t, "", "init", "--framework=list", "--queue=a", "--name=b", "--redis-address=redis:1", "--image=worker", "--threshold=3", "-n", "mail")
+	g.Expect(is.out).To(And(ContainSubstring("  namespace: mail\n  name: b\n"), ContainSubstring("  redisAddress: redis:1\n"), ContainSubstring("  threshold: 3\n"),
+		ContainSubstring("            image: worker\n")))
 }
 
 // Other users of a machine see the arguments of a process.
@@ -103,10 +126,50 @@ func TestMistakesAreAnsweredInASentence(t *testing.T) {
 		{args: "frobnicate", says: `There is no command "frobnicate". See the commands with: kubectl scaledjob --help`},
 		{args: "status --frob", says: "unknown flag: --frob. See the flags with: kubectl scaledjob status --help"},
 		{args: "status -o xml", says: `There is no output "xml". Use -o with one of: wide, json, yaml`},
+		{args: "top -o xml", says: `There is no output "xml". Use -o with one of: wide, json, yaml`},
+		{args: "top --interval 10ms", says: "The interval is 10ms, and has to be at least 1s."},
 		{args: "explain", says: "Name one ScaledJob: kubectl scaledjob explain NAME"},
 		{args: "explain a b", says: "Name one ScaledJob: kubectl scaledjob explain NAME"},
+		{args: "doctor a b", says: "Name one ScaledJob: kubectl scaledjob doctor NAME"},
+		{args: "doctor --scan", says: "Redis is checked for a ScaledJob. Name one: kubectl scaledjob doctor NAME"},
+		{args: "doctor a --redis-address=localhost", says: `"localhost" is no address. Write --redis-address=HOST:PORT`},
+		{args: "explain a --redis-address localhost:6379", says: "--redis-address is for --live."},
+		{args: "explain a --live --redis-address=localhost", says: `"localhost" is no address. Write --redis-address=HOST:PORT`},
 		{args: "suspend", says: "Name the ScaledJobs, or choose them with either -l or --all."},
 		{args: "suspend a --all", says: "Name the ScaledJobs, or choose them with either -l or --all."},
+		{args: "plan", says: "Say what to plan for: the name of a ScaledJob, -f with a manifest, or --depth with the number of messages."},
+		{args: "plan a b", says: "Name one ScaledJob: kubectl scaledjob plan NAME"},
+		{args: "plan --depth many", says: `"many" is not a number of messages. Write --depth N or --depth KEY=N.`},
+		{args: "plan --depth -1", says: `"-1" is not a number of messages. Write --depth N or --depth KEY=N.`},
+		{args: "plan --depth a=1+2", says: `Only a stream with a consumer group has waiting and pending entries: write --depth "a=N".`},
+		{args: "plan --depth 1 --threshold 0", says: "The threshold of queue is 0, and has to be at least 1."},
+		{args: "plan --depth 1 --max-replicas -1", says: "The fields of a ScaledJob are not negative."},
+		{args: "plan --depth 1 --scaling-strategy Fast", says: `There is no scaling strategy "Fast". Use one of: Default, Accurate, Eager, Custom`},
+		{args: "plan --depth 1 --active 2 --pending 3", says: "Of 2 active Jobs, 3 can't be pending and 0 claimed."},
+		{args: "plan --depth 1 --active -2", says: "Numbers of Jobs are from 0 to 2147483647."},
+		{args: "plan -f -", input: planInput, says: "There are 2 ScaledJobs in -. Name one of them: mail, events"},
+		{args: "plan -f - event", input: planInput, says: `There is no ScaledJob "event" in -. Did you mean "events"?`},
+		{args: "plan -f - mail --depth 3", input: planInput, says: "There are 2 keys. Write --depth KEY=N for each: urgent, bulk"},
+		{args: "plan -f - mail --depth bluk=3", input: planInput, says: `There is no key "bluk". Did you mean "bulk"?`},
+		{args: "plan -f - mail --depth bulk=3 --depth bulk=4", input: planInput, says: "There are too many numbers for bulk."},
+		{args: "plan -f - events --depth 1+x", input: planInput, says: `"1+x" is not a number of entries. Write --depth "events=N+M".`},
+		{args: "plan -f -", input: "{apiVersion: v1, kind: Pod, metadata: {name: a}}", says: "There is no ScaledJob of batch.miracle.dev in -."},
+		{args: "plan -f -", input: "a: [", says: "- is not valid YAML: line 1: did not find expected node content."},
+		{args: "plan -f no/such/file", says: "no/such/file can't be read: no such file or directory."},
+		{
+			args: "plan -f -", input: "{apiVersion: batch.miracle.dev/v1, kind: ScaledJob, spec: {queueName: a, treshold: 1}}",
+			says: `-:1 is not a valid ScaledJob: unknown field "treshold".`,
+		},
+		{
+			args: "plan -f -", input: "{apiVersion: batch.miracle.dev/v1, kind: ScaledJob, spec: {threshold: 1}}",
+			says: "-:1 is not a valid ScaledJob: it needs queueName or queues.",
+		},
+		{args: "init", says: "Name the framework with --framework: " + knownFrameworks},
+		{args: "init --framework bulmq", says: `There is no framework "bulmq". Did you mean "bullmq"?`},
+		{args: "init --framework temporal", says: `There is no framework "temporal". The frameworks are: ` + knownFrameworks},
+		{args: "init --framework bullmq", says: "Name the queue: --queue"},
+		{args: "init --framework RQ --queue ---", says: `A ScaledJob can't have the name "". Choose one of lower case letters, digits and - with --name.`},
+		{args: "init --framework rq --queue a --threshold 0", says: "The threshold is 0, and has to be at least 1."},
 		{args: "convert", says: "Say what to convert: either -f with a file, a folder or - for standard input, or --from-cluster."},
 		{args: "convert -f - --from-cluster", says: "Say what to convert: either -f with a file, a folder or - for standard input, or --from-cluster."},
 		{args: "convert -f - name", says: "Names are for --from-cluster. Name files with -f."},
@@ -184,14 +247,6 @@ func TestTheNearestName(t *testing.T) {
 	g.Expect(nearest("", existing)).To(BeEmpty())
 }
 
-func TestTerminalsAreNotControlledByMessages(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	g.Expect(printable("a\x1b[2Jb\x06\nc – é")).To(Equal("a?[2Jb?\nc – é"))
-	g.Expect(wrap("one two three", "  ", 20)).To(Equal("  one two three"))
-	g.Expect(wrap("one two three four five", "  ", 20)).To(Equal("  one two three four\n  five"))
-}
-
 func TestConvertWritesManifestsAndWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -224,4 +279,38 @@ spec:
 	g.Expect(is.code).To(Equal(exitUnmapped))
 	g.Expect(is.out).To(ContainSubstring("queueName: mail"))
 	g.Expect(is.errOut).To(HavePrefix("Not converted of mail (-:2):\n  - spec.triggers[0].authenticationRef: The TriggerAuthentication login was"))
+}
+
+// What is of no use is left out of a file, whatever it is.
+func TestAFileWithManyKinds(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var others strings.Builder
+	kinds := []string{"ConfigMap", "Service", "Deployment", "Job", "CronJob", "ScaledObject", "CustomResourceDefinition", "Role", "ServiceAccount"}
+	for _, kind := range kinds {
+		others.WriteString("---\napiVersion: example/v1\nkind: " + kind + "\nmetadata: {name: other}\nspec: {list: [a, {b: null}]}\n")
+	}
+	const own = "---\napiVersion: batch.miracle.dev/v1\nkind: ScaledJob\nmetadata: {name: mail}\nspec: {queueName: mail, threshold: 2}\n"
+	file := others.String() + own + "---\n# Nothing.\n---\n"
+	is := offline(t, file, "plan", "-f", "-", "--depth", "3")
+	g.Expect(is.code).To(BeZero(), is.errOut)
+	g.Expect(is.out).To(HavePrefix("mail: 3 messages outstanding, 0 Jobs active and 2 desired"))
+	is = offline(t, file, "convert", "-f", "-")
+	g.Expect(is).To(Equal(result{errOut: "error: There are no ScaledJobs of KEDA in the input.\n", code: 1}))
+}
+
+func TestReportsFitNarrowTerminals(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	facts := doctor.Facts{Namespace: "mail", CRD: doctor.CRD{Served: true}, Operators: []doctor.Operator{{Namespace: "ops", Name: "o", Wanted: 2, Ready: 1}}}
+	report := doctor.Examine(&facts)
+	plan := planFor(t, planInput, "-f - mail --depth urgent=3 --depth bulk=250 --active 2 --pending 1")
+	for _, text := range []string{report.Text(minWidth, true), report.Text(minWidth, false), plan.Text(minWidth)} {
+		for line := range strings.Lines(text) {
+			words := strings.Fields(line)
+			if len(words) > 3 { // A word may be longer.
+				g.Expect(ansi.StringWidth(strings.TrimSuffix(line, "\n"))).To(BeNumerically("<=", minWidth), line)
+			}
+		}
+	}
 }

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/cli/explain"
+	"miracle.dev/scaledjob-operator/internal/cli/layout"
 )
 
 // StatusList is the output of status for programs.
@@ -32,8 +34,8 @@ type Status struct {
 	Current bool `json:"current"`
 	Suspend bool `json:"suspend"`
 	// Queues are the keys, and Depth is the number of outstanding messages in all of them; absent while it is not known.
-	Queues []QueueStatus `json:"queues"`
-	Depth  *int64        `json:"depth,omitempty"`
+	Queues []explain.Queue `json:"queues"`
+	Depth  *int64          `json:"depth,omitempty"`
 	// DesiredJobs is absent while it is not known.
 	DesiredJobs   *int32 `json:"desiredJobs,omitempty"`
 	ActiveJobs    int32  `json:"activeJobs"`
@@ -58,23 +60,11 @@ type Status struct {
 	CreationPausedUntil *metav1.Time `json:"creationPausedUntil,omitempty"`
 }
 
-// QueueStatus is a key of a ScaledJob.
-type QueueStatus struct {
-	Name          string                      `json:"name"`
-	Type          scaledjobv1.QueueType       `json:"type"`
-	Role          scaledjobv1.QueueRole       `json:"role"`
-	ConsumerGroup string                      `json:"consumerGroup,omitempty"`
-	Window        scaledjobv1.SortedSetWindow `json:"window,omitempty"`
-	Threshold     int64                       `json:"threshold"`
-	// Depth is absent while it is not known.
-	Depth *int64 `json:"depth,omitempty"`
-}
-
 // newStatus returns the status of a ScaledJob.
 func newStatus(sj *scaledjobv1.ScaledJob) Status {
 	is := Status{
 		Namespace: sj.Namespace, Name: sj.Name, Current: sj.Status.ObservedGeneration == sj.Generation, Suspend: sj.Spec.Suspend,
-		Queues: queuesOf(sj), Depth: sj.Status.QueueDepth, DesiredJobs: sj.Status.DesiredJobs,
+		Queues: explain.QueuesOf(sj), Depth: sj.Status.QueueDepth, DesiredJobs: sj.Status.DesiredJobs,
 		ActiveJobs: sj.Status.ActiveJobs, PendingJobs: sj.Status.PendingJobs, SuspendedJobs: sj.Status.SuspendedJobs,
 		SucceededJobs: sj.Status.SucceededJobs, FailedJobs: sj.Status.FailedJobs,
 		MinReplicas: sj.Spec.MinReplicas, SpareReplicas: sj.Spec.SpareReplicas, MaxReplicas: sj.Spec.MaxReplicasOrDefault(),
@@ -89,25 +79,6 @@ func newStatus(sj *scaledjobv1.ScaledJob) Status {
 		is.Limited, is.LimitedMessage = limited.Reason, limited.Message
 	}
 	return is
-}
-
-// queuesOf returns the keys of the spec, with their depths if the status is about the same keys.
-func queuesOf(sj *scaledjobv1.ScaledJob) []QueueStatus {
-	queues := sj.Spec.AllQueues()
-	all := make([]QueueStatus, len(queues))
-	for i, queue := range queues {
-		all[i] = QueueStatus{Name: queue.Name, Type: queue.Type, Role: queue.Role, Threshold: *queue.Threshold}
-		if queue.Stream != nil {
-			all[i].ConsumerGroup = queue.Stream.ConsumerGroup
-		}
-		if queue.SortedSet != nil {
-			all[i].Window = queue.SortedSet.Window
-		}
-		if len(sj.Status.Queues) == len(queues) && sj.Status.Queues[i].Name == queue.Name {
-			all[i].Depth = sj.Status.Queues[i].Depth
-		}
-	}
-	return all
 }
 
 func (a *app) statusCommand() *cobra.Command {
@@ -140,6 +111,14 @@ func (a *app) status(ctx context.Context, scope *scope, output *output, names []
 	if err != nil {
 		return err
 	}
+	if err := a.printStatuses(all, scope, output, api.namespace); err != nil || len(all) == 0 || output.isData() || len(names) == 0 {
+		return err
+	}
+	return a.writeConditions(all)
+}
+
+// printStatuses prints ScaledJobs in their order.
+func (a *app) printStatuses(all []scaledjobv1.ScaledJob, scope *scope, output *output, namespace string) error {
 	if output.isData() {
 		list := StatusList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "StatusList"}, Items: []Status{}}
 		for i := range all {
@@ -148,16 +127,11 @@ func (a *app) status(ctx context.Context, scope *scope, output *output, names []
 		return output.write(a.Out, list)
 	}
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(a.ErrOut, nothingFound(scope, api.namespace))
+		_, err := fmt.Fprintln(a.ErrOut, nothingFound(scope, namespace))
 		return err
 	}
-	if err := writeTable(a.Out, a.statusRows(all, scope.allNamespaces, output.format == formatWide)); err != nil {
-		return err
-	}
-	if len(names) > 0 {
-		return a.writeConditions(all)
-	}
-	return nil
+	_, err := fmt.Fprint(a.Out, layout.Table("", a.statusRows(all, scope.allNamespaces, output.format == formatWide)))
+	return err
 }
 
 // nothingFound says that there are no such ScaledJobs.
@@ -221,7 +195,7 @@ func (a *app) statusRow(sj *scaledjobv1.ScaledJob, namespaces, wide bool) []stri
 		row = append([]string{is.Namespace}, row...)
 	}
 	if wide {
-		last := unknown
+		last := layout.Unknown
 		if is.LastScaleTime != nil {
 			last = ageOf(*is.LastScaleTime, a.now())
 		}
@@ -232,7 +206,7 @@ func (a *app) statusRow(sj *scaledjobv1.ScaledJob, namespaces, wide bool) []stri
 }
 
 // queueNames returns the first key and the number of the others.
-func queueNames(queues []QueueStatus) string {
+func queueNames(queues []explain.Queue) string {
 	name := strings.ToValidUTF8(queues[0].Name, "?")
 	if len(queues) > 1 {
 		return fmt.Sprintf("%s, +%d", name, len(queues)-1)
@@ -244,7 +218,7 @@ func count(n int32) string { return strconv.FormatInt(int64(n), 10) }
 
 func orUnknown(text string) string {
 	if text == "" {
-		return unknown
+		return layout.Unknown
 	}
 	return text
 }
@@ -259,10 +233,10 @@ func (a *app) writeConditions(all []scaledjobv1.ScaledJob) error {
 			text.WriteString(all[i].Name + ":\n")
 		}
 		if len(all[i].Status.Conditions) == 0 {
-			text.WriteString(wrap("The operator has not reported anything yet. Is it running, and does it watch this namespace?", "", width) + "\n")
+			text.WriteString(layout.Hanging("", "The operator has not reported anything yet. Is it running, and does it watch this namespace?", width))
 		}
 		for _, is := range all[i].Status.Conditions {
-			fmt.Fprintf(&text, "%s is %s: %s\n%s\n", is.Type, is.Status, is.Reason, wrap(is.Message, "  ", width))
+			fmt.Fprintf(&text, "%s is %s: %s\n%s", is.Type, is.Status, is.Reason, layout.Hanging(layout.Indent, is.Message, width))
 		}
 		if _, err := fmt.Fprint(a.Out, text.String()); err != nil {
 			return err

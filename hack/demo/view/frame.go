@@ -1,6 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package view draws the board: as a screen that is updated in place, or as plain lines. Each view depends only on a
+// Snapshot.
 package view
 
 import (
@@ -12,6 +14,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 	"miracle.dev/scaledjob-operator/hack/demo/script"
+	"miracle.dev/scaledjob-operator/internal/cli/live"
 )
 
 const (
@@ -29,7 +32,7 @@ func frame(snapshot board.Snapshot, width, height int) string {
 	lines = append(lines, "")
 	lines = append(lines, table(snapshot.Rows, inner)...)
 	lines = append(lines, "")
-	bottom := []string{"", faintStyle.Render(footer)}
+	bottom := []string{"", live.Faint.Render(footer)}
 	free := max(height-len(lines)-len(bottom), 0)
 	lines = append(lines, newest(snapshot.Log, inner, free)...)
 	for len(lines) < height-len(bottom) {
@@ -55,16 +58,16 @@ func layOut(lines []string, inner int) string {
 func header(snapshot board.Snapshot, width int) string {
 	redis := "Redis: " + snapshot.Redis
 	fill := max(width-len(title)-ansi.StringWidth(redis), 2)
-	return strongStyle.Render(title) + strings.Repeat(" ", fill) + faintStyle.Render(redis)
+	return live.Strong.Render(title) + strings.Repeat(" ", fill) + live.Faint.Render(redis)
 }
 
 // heading shows the scene and its story.
 func heading(snapshot board.Snapshot, width int) []string {
 	playing := snapshot.Playing
 	if playing.Number == 0 {
-		return []string{titleStyle.Render("Ready"), ""}
+		return []string{live.Title.Render("Ready"), ""}
 	}
-	return append([]string{titleStyle.Render(playing.String())}, script.Wrap(playing.Story, width)...)
+	return append([]string{live.Title.Render(playing.String())}, script.Wrap(playing.Story, width)...)
 }
 
 // newest draws the newest entries in at most count lines, the oldest first. It leaves out stories, which the heading
@@ -81,7 +84,7 @@ func newest(log []board.Entry, width, count int) []string {
 			if i > 0 {
 				at, mark = strings.Repeat(" ", len(at)), " "
 			}
-			lines = append(lines, faintStyle.Render(at)+style.Render(mark+" "+text))
+			lines = append(lines, live.Faint.Render(at)+style.Render(mark+" "+text))
 		}
 	}
 	return lines[max(0, len(lines)-count):]
@@ -91,14 +94,14 @@ func newest(log []board.Entry, width, count int) []string {
 func sign(kind board.Kind) (mark string, style lipgloss.Style) {
 	switch kind {
 	case board.Begun:
-		return "▶", titleStyle
+		return "▶", live.Title
 	case board.Seen:
-		return "◂", warnStyle
+		return "◂", live.Warn
 	case board.Passed:
-		return "✓", goodStyle
+		return "✓", live.Good
 	case board.Failed:
-		return "✗", badStyle
+		return "✗", live.Bad
 	default:
-		return "▸", plainStyle
+		return "▸", live.Plain
 	}
 }

@@ -4,21 +4,17 @@
 package view
 
 import (
-	"strconv"
 	"strings"
 
 	"charm.land/lipgloss/v2"
-	"github.com/charmbracelet/x/ansi"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/hack/demo/board"
+	"miracle.dev/scaledjob-operator/internal/cli/layout"
+	"miracle.dev/scaledjob-operator/internal/cli/live"
 )
 
 const (
-	// unknown is shown for values that are not reported yet.
-	unknown = "-"
 	// roomyWidth is the minimum width for two spaces between columns. wideWidth is the minimum width for the column
 	// with the queues.
 	roomyWidth = 90
@@ -27,13 +23,7 @@ const (
 	maxTrend = 40
 )
 
-// column is a column of the table.
-type column struct {
-	title string
-	width int
-	right bool // aligned
-	cell  func(board.Row) (string, lipgloss.Style)
-}
+type column = live.Column[board.Row]
 
 // table draws a header line and a line for each ScaledJob.
 func table(rows []board.Row, width int) []string {
@@ -41,125 +31,53 @@ func table(rows []board.Row, width int) []string {
 	if width >= roomyWidth {
 		gap = "  "
 	}
-	columns := columnsFor(width, len(gap))
-	var titles []string
-	for _, column := range columns {
-		titles = append(titles, column.align(column.title, faintStyle))
-	}
-	lines := []string{strings.Join(titles, gap)}
-	for _, row := range rows {
-		var cells []string
-		for _, column := range columns {
-			cells = append(cells, column.align(column.cell(row)))
-		}
-		lines = append(lines, strings.Join(cells, gap))
-	}
-	return lines
-}
-
-// align truncates or pads the text to the width of the column.
-func (c column) align(text string, style lipgloss.Style) string {
-	text = ansi.Truncate(text, c.width, "…")
-	fill := strings.Repeat(" ", c.width-ansi.StringWidth(text))
-	if c.right {
-		return fill + style.Render(text)
-	}
-	return style.Render(text) + fill
+	return live.Table(columnsFor(width, len(gap)), rows, gap)
 }
 
 // columnsFor returns the columns for a width. The last one gets the remaining width.
 func columnsFor(width, gap int) []column {
-	columns := []column{{title: "SCALEDJOB", width: 15, cell: name}}
+	columns := []column{{Title: "SCALEDJOB", Width: 15, Cell: of(live.Name)}}
 	if width >= wideWidth {
-		columns = append(columns, column{title: "QUEUE", width: 18, cell: queue})
+		columns = append(columns, column{Title: "QUEUE", Width: 18, Cell: queue})
 	}
 	columns = append(columns,
-		column{title: "DEPTH", width: 5, right: true, cell: depth},
-		column{title: "ACTIVE", width: 6, right: true, cell: active},
-		column{title: "DESIRED", width: 7, right: true, cell: desired},
-		column{title: "MAX", width: 3, right: true, cell: limit},
-		column{title: "MODE", width: 8, cell: mode},
-		column{title: "READY", width: 11, cell: ready},
-		column{title: "REACTION", width: 8, right: true, cell: reaction},
+		column{Title: "DEPTH", Width: 5, Right: true, Cell: of(live.Depth)},
+		column{Title: "ACTIVE", Width: 6, Right: true, Cell: of(live.Active)},
+		column{Title: "DESIRED", Width: 7, Right: true, Cell: of(live.Desired)},
+		column{Title: "MAX", Width: 3, Right: true, Cell: of(live.Limit)},
+		column{Title: "MODE", Width: 8, Cell: of(live.Mode)},
+		column{Title: "READY", Width: 11, Cell: of(live.Ready)},
+		column{Title: "REACTION", Width: 8, Right: true, Cell: reaction},
 	)
 	left := width
 	for _, column := range columns {
-		left -= column.width + gap
+		left -= column.Width + gap
 	}
 	if left > 0 {
 		left = min(left, maxTrend)
-		columns = append(columns, column{title: "TREND", width: left, cell: trend(left)})
+		columns = append(columns, column{Title: "TREND", Width: left, Cell: trend(left)})
 	}
 	return columns
 }
 
-func name(row board.Row) (string, lipgloss.Style) { return row.ScaledJob.Name, strongStyle }
+// of makes a cell of a ScaledJob one of its row.
+func of(cell func(*scaledjobv1.ScaledJob) (string, lipgloss.Style)) func(board.Row) (string, lipgloss.Style) {
+	return func(row board.Row) (string, lipgloss.Style) { return cell(row.ScaledJob) }
+}
 
 // queue omits the prefix that the keys of the demo have in the user's Redis.
 func queue(row board.Row) (string, lipgloss.Style) {
 	key := row.ScaledJob.Spec.QueueName
-	return key[strings.LastIndex(key, ":")+1:], plainStyle
-}
-
-func depth(row board.Row) (string, lipgloss.Style) {
-	depth := row.ScaledJob.Status.QueueDepth
-	if depth == nil {
-		return unknown, plainStyle
-	}
-	return strconv.FormatInt(*depth, 10), plainStyle
-}
-
-func active(row board.Row) (string, lipgloss.Style) {
-	active := row.ScaledJob.Status.ActiveJobs
-	if active > 0 {
-		return strconv.Itoa(int(active)), strongStyle
-	}
-	return strconv.Itoa(int(active)), plainStyle
-}
-
-func desired(row board.Row) (string, lipgloss.Style) {
-	desired := row.ScaledJob.Status.DesiredJobs
-	if desired == nil {
-		return unknown, plainStyle
-	}
-	return strconv.Itoa(int(*desired)), plainStyle
-}
-
-func limit(row board.Row) (string, lipgloss.Style) {
-	return strconv.Itoa(int(row.ScaledJob.Spec.MaxReplicasOrDefault())), plainStyle
-}
-
-func mode(row board.Row) (string, lipgloss.Style) {
-	switch mode := row.ScaledJob.Status.Mode; mode {
-	case "":
-		return unknown, plainStyle
-	case scaledjobv1.ModeEvents, scaledjobv1.ModeTracking:
-		return string(mode), goodStyle
-	default:
-		return string(mode), warnStyle
-	}
-}
-
-// ready shows the reason if the ScaledJob is not ready.
-func ready(row board.Row) (string, lipgloss.Style) {
-	condition := apimeta.FindStatusCondition(row.ScaledJob.Status.Conditions, scaledjobv1.ConditionReady)
-	switch {
-	case condition == nil:
-		return unknown, plainStyle
-	case condition.Status == metav1.ConditionTrue:
-		return string(condition.Status), goodStyle
-	default:
-		return condition.Reason, badStyle
-	}
+	return key[strings.LastIndex(key, ":")+1:], live.Plain
 }
 
 func reaction(row board.Row) (string, lipgloss.Style) {
 	if row.Reaction == 0 {
-		return unknown, plainStyle
+		return layout.Unknown, live.Plain
 	}
-	return Duration(row.Reaction), accentStyle
+	return Duration(row.Reaction), live.Accent
 }
 
 func trend(width int) func(board.Row) (string, lipgloss.Style) {
-	return func(row board.Row) (string, lipgloss.Style) { return sparkline(row.History, width), accentStyle }
+	return func(row board.Row) (string, lipgloss.Style) { return live.Sparkline(row.History, width), live.Accent }
 }

@@ -139,7 +139,7 @@ func (c *conversion) skip(field, text string) {
 // convert returns the manifest; empty if nothing of the ScaledJob can be converted.
 func (c *conversion) convert() string {
 	if err := c.object.node.Decode(&c.from); err != nil {
-		c.skip("spec", "The ScaledJob is not one that KEDA accepts: "+oneLine(err.Error())+". Correct it.")
+		c.skip("spec", "The ScaledJob is not one that KEDA accepts: "+why(err)+". Correct it.")
 		return ""
 	}
 	template := child(c.object.node, "spec", "jobTargetRef")
@@ -160,7 +160,7 @@ func (c *conversion) convert() string {
 	c.comment("suspend", "Until KEDA's ScaledJob is paused and none of its Jobs runs.")
 	manifest, err := c.write(template)
 	if err != nil {
-		c.skip("spec", "The ScaledJob can't be written: "+oneLine(err.Error())+".")
+		c.skip("spec", "The ScaledJob can't be written: "+why(err)+".")
 		return ""
 	}
 	return manifest

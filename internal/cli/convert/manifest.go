@@ -39,6 +39,9 @@ func (o *Object) Group() string {
 // String names the object as kubectl does.
 func (o *Object) String() string { return o.Kind + " " + title(o.Namespace, o.Name) }
 
+// YAML returns the object as YAML, without aliases.
+func (o *Object) YAML() ([]byte, error) { return yaml.Marshal(o.node) }
+
 // title is a name with its namespace, if that is known.
 func title(namespace, name string) string {
 	if namespace == "" {

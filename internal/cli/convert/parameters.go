@@ -145,7 +145,7 @@ func (c *conversion) readAuth(p *parameters, field string, object *Object) {
 		} `yaml:"spec"`
 	}
 	if err := object.node.Decode(&auth); err != nil {
-		c.skip(field, object.String()+" is not one that KEDA accepts: "+oneLine(err.Error())+". Correct it.")
+		c.skip(field, object.String()+" is not one that KEDA accepts: "+why(err)+". Correct it.")
 		return
 	}
 	foreign := object.Kind == kindClusterAuth

@@ -13,12 +13,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
 	"go.yaml.in/yaml/v3"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/cli/layout"
 )
 
 const (
@@ -77,12 +77,7 @@ func (c *conversion) heading() string {
 
 // comment returns a text as the lines of a comment, which nothing in it can end.
 func comment(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, text)
+	text = layout.Printable(layout.OneLine(text))
 	return "# " + strings.ReplaceAll(ansi.Wordwrap(text, commentWidth, ""), "\n", "\n# ")
 }
 
@@ -241,7 +236,5 @@ func splitPath(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' })
 }
 
-// oneLine returns a text on one line.
-func oneLine(text string) string {
-	return strings.Join(strings.Fields(strings.TrimPrefix(text, "yaml: ")), " ")
-}
+// why says on one line what is wrong with YAML.
+func why(err error) string { return layout.OneLine(strings.TrimPrefix(err.Error(), "yaml: ")) }

@@ -6,6 +6,7 @@ package explain
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -29,6 +30,10 @@ func (e *explainer) compute() {
 		e.step("The operator has computed %s. This can't be repeated here: %s.", jobsOf(e.sj.Status.DesiredJobs), missing)
 		return
 	}
+	if e.given != nil {
+		desired := scaling.Decide(seen, e.policy).Desired
+		e.is.Desired = &desired
+	}
 	wanted := e.wanted(seen)
 	e.limit(seen, wanted)
 }
@@ -37,27 +42,36 @@ func (e *explainer) step(format string, args ...any) {
 	e.is.Arithmetic = append(e.is.Arithmetic, fmt.Sprintf(format, args...))
 }
 
-// observation is what the status says of the queues; false if it does not say it.
+// observation is what was given, or what the status says of the queues; false if it does not say it.
 func (e *explainer) observation() (scaling.Observation, bool) {
+	if e.given != nil {
+		seen := *e.given
+		seen.Queues = slices.Clone(seen.Queues)
+		return seen, true
+	}
 	seen := scaling.Observation{Active: int64(e.is.Jobs.Active), Claimed: int64(e.is.Jobs.Claimed)}
-	for i, each := range e.is.Messages {
+	for _, each := range e.is.Messages {
 		if each.Depth == nil {
 			return scaling.Observation{}, false
 		}
-		queue := scaling.Queue{Waiting: *each.Depth, Threshold: each.Threshold}
-		if e.queues[i].Role == scaledjobv1.RoleInProgress {
-			queue.Waiting, queue.InProgress = 0, *each.Depth
-		}
-		seen.Queues = append(seen.Queues, queue)
+		seen.Queues = append(seen.Queues, each.Holding(*each.Depth))
 	}
-	// The status does not say whether messages have waited for maxWaitSeconds, but Jobs are due for them only then.
-	seen.Overdue = e.sj.Spec.MaxWaitSeconds != nil && e.sj.Status.DesiredJobs != nil &&
-		*e.sj.Status.DesiredJobs > int32(min(int64(e.policy.MinReplicas)+int64(e.policy.SpareReplicas), math.MaxInt32))
+	seen.Overdue = e.overdue()
 	return seen, true
+}
+
+// overdue reports whether messages have waited for maxWaitSeconds. The status does not say it, but if they are few, Jobs are
+// due for them only then.
+func (e *explainer) overdue() bool {
+	return e.sj.Spec.MaxWaitSeconds != nil && e.sj.Status.DesiredJobs != nil &&
+		*e.sj.Status.DesiredJobs > int32(min(int64(e.policy.MinReplicas)+int64(e.policy.SpareReplicas), math.MaxInt32))
 }
 
 // unknownInput says which number of the formula is neither in the status nor known from the Pods; empty if none.
 func (e *explainer) unknownInput() string {
+	if e.planned {
+		return ""
+	}
 	switch e.policy.Strategy {
 	case scaling.StrategyAccurate, scaling.StrategyCustom:
 		if !e.facts.JobsKnown || !e.facts.PodsKnown {
@@ -68,7 +82,7 @@ func (e *explainer) unknownInput() string {
 		return ""
 	}
 	for _, queue := range e.queues {
-		if queue.Stream != nil {
+		if queue.Stream != nil && e.given == nil {
 			return "the status does not say how many entries of a stream wait, and how many are pending in the group"
 		}
 	}
@@ -203,7 +217,12 @@ func (e *explainer) limit(seen scaling.Observation, wanted int64) {
 	case with > desired:
 		e.step("lowered to maxReplicas: %d", desired)
 	}
-	if reported := e.sj.Status.DesiredJobs; reported != nil && int64(*reported) != desired {
+	reported := e.sj.Status.DesiredJobs
+	switch {
+	case reported == nil || int64(*reported) == desired:
+	case e.is.Live:
+		e.step("The operator has reported %d, for the messages that it saw last.", *reported)
+	default:
 		e.step("The operator has computed %d: the numbers above are of different moments.", *reported)
 	}
 }

@@ -9,6 +9,7 @@
 //	jobs.go        the Jobs by state, and what they wait for
 //	why.go         why there are so many Jobs, what would change it, and when the operator looks next
 //	text.go        the explanation as text
+//	plan.go        the same for given numbers: which Jobs would be created
 package explain
 
 import (
@@ -35,6 +36,8 @@ type Facts struct {
 	Quotas    []corev1.ResourceQuota
 	Events    []corev1.Event
 	Workloads []Workload
+	// Live are the messages of each queue as Redis has them; nil if they were not read from there.
+	Live []scaling.Queue
 	// Unreadable says what could not be read, and why.
 	Unreadable []string
 	// Now is the time at which this was read.
@@ -55,10 +58,12 @@ type Explanation struct {
 	Name       string `json:"name"`
 	// Summary is the answer in one sentence.
 	Summary string `json:"summary"`
+	// Live is true if the messages were read from Redis, and false if they are those of the status.
+	Live bool `json:"live,omitempty"`
 	// Messages are the keys with their outstanding messages, and Outstanding is the number in all of them; absent while it
 	// is not known.
-	Messages    []Messages `json:"messages"`
-	Outstanding *int64     `json:"outstanding,omitempty"`
+	Messages    []Queue `json:"messages"`
+	Outstanding *int64  `json:"outstanding,omitempty"`
 	// Jobs are the Jobs by state.
 	Jobs Jobs `json:"jobs"`
 	// Arithmetic are the steps from the messages to the number of desired Jobs, and Desired is that number; absent while it
@@ -74,9 +79,9 @@ type Explanation struct {
 	Unreadable []string `json:"unreadable"`
 }
 
-// Messages are the outstanding messages of a key.
-type Messages struct {
-	Key           string                      `json:"key"`
+// Queue is a key of a ScaledJob with its outstanding messages.
+type Queue struct {
+	Name          string                      `json:"name"`
 	Type          scaledjobv1.QueueType       `json:"type"`
 	Role          scaledjobv1.QueueRole       `json:"role"`
 	ConsumerGroup string                      `json:"consumerGroup,omitempty"`
@@ -93,7 +98,10 @@ type explainer struct {
 	policy scaling.Policy
 	queues []scaledjobv1.Queue
 	owned  jobs.Owned
-	is     Explanation
+	// given are the numbers of a plan, or of Redis; nil if those of the status count. planned is true for a plan.
+	given   *scaling.Observation
+	planned bool
+	is      Explanation
 }
 
 // Explain returns the explanation.
@@ -112,27 +120,52 @@ func newExplainer(facts Facts) *explainer {
 	e := &explainer{facts: facts, sj: sj, policy: policy.Of(&sj.Spec), queues: sj.Spec.AllQueues()}
 	e.owned = jobs.Classify(facts.Jobs, sj.UID)
 	e.is = Explanation{
-		Namespace: sj.Namespace, Name: sj.Name, Messages: e.messages(), Outstanding: sj.Status.QueueDepth,
+		Namespace: sj.Namespace, Name: sj.Name, Messages: QueuesOf(sj), Outstanding: sj.Status.QueueDepth,
 		Unreadable: append([]string{}, facts.Unreadable...), Arithmetic: []string{}, Why: []string{}, Changes: []string{}, Next: []string{},
 	}
 	e.is.Jobs = e.countJobs()
+	if facts.Live != nil {
+		e.useLive()
+	}
 	return e
 }
 
-// messages returns the keys of the spec, with their depths if the status is about the same keys.
-func (e *explainer) messages() []Messages {
-	all := make([]Messages, len(e.queues))
-	for i, queue := range e.queues {
-		all[i] = Messages{Key: queue.Name, Type: queue.Type, Role: queue.Role, Threshold: *queue.Threshold}
+// useLive replaces the numbers of the status by those of Redis.
+func (e *explainer) useLive() {
+	e.given = &scaling.Observation{
+		Queues: e.facts.Live, Active: int64(e.is.Jobs.Active), Claimed: int64(e.is.Jobs.Claimed), Overdue: e.overdue(),
+	}
+	outstanding := e.given.Outstanding()
+	e.is.Live, e.is.Outstanding = true, &outstanding
+	for i := range e.is.Messages {
+		depth := e.facts.Live[i].Outstanding()
+		e.is.Messages[i].Depth = &depth
+	}
+}
+
+// QueuesOf returns the keys of the spec, with their depths if the status is about the same keys.
+func QueuesOf(sj *scaledjobv1.ScaledJob) []Queue {
+	queues := sj.Spec.AllQueues()
+	all := make([]Queue, len(queues))
+	for i, queue := range queues {
+		all[i] = Queue{Name: queue.Name, Type: queue.Type, Role: queue.Role, Threshold: *queue.Threshold}
 		if queue.Stream != nil {
 			all[i].ConsumerGroup = queue.Stream.ConsumerGroup
 		}
 		if queue.SortedSet != nil {
 			all[i].Window = queue.SortedSet.Window
 		}
-		if seen := e.sj.Status.Queues; len(seen) == len(e.queues) && seen[i].Name == queue.Name {
+		if seen := sj.Status.Queues; len(seen) == len(queues) && seen[i].Name == queue.Name {
 			all[i].Depth = seen[i].Depth
 		}
 	}
 	return all
+}
+
+// Holding returns the queue with so many messages, which wait or are in progress according to the role of the key.
+func (q *Queue) Holding(messages int64) scaling.Queue {
+	if q.Role == scaledjobv1.RoleInProgress {
+		return scaling.Queue{InProgress: messages, Threshold: q.Threshold}
+	}
+	return scaling.Queue{Waiting: messages, Threshold: q.Threshold}
 }

@@ -222,6 +222,18 @@ var situations = map[string]func(*testing.T) Facts{
 		facts.ScaledJob.Generation = 2
 		return facts
 	},
+	"live": func(t *testing.T) Facts {
+		t.Helper()
+		return Facts{
+			ScaledJob: parse(t, `{queues: [{name: events, type: Stream, stream: {consumerGroup: workers}}], redisAddress: "redis:6379", threshold: 2, `+
+				`scalingStrategy: {type: Accurate}, jobTemplate: {spec: {template: {spec: {containers: []}}}}}`,
+				`{queueDepth: 1, desiredJobs: 1, mode: Events, queues: [{name: events, depth: 1}]}`),
+			Live:      []scaling.Queue{{Waiting: 7, InProgress: 3, Threshold: 2}},
+			Jobs:      []*batchv1.Job{newJob("a", ready)},
+			Pods:      []*corev1.Pod{newPod("a", readySince(now.Add(-time.Hour)))},
+			JobsKnown: true, PodsKnown: true,
+		}
+	},
 	"unreachable": func(t *testing.T) Facts {
 		t.Helper()
 		return Facts{

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"miracle.dev/scaledjob-operator/internal/cli/layout"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
@@ -119,7 +120,7 @@ func (e *explainer) waiting() []Waiting {
 		}
 		reason, message := e.reasonOf(job)
 		if found[reason] == nil {
-			found[reason] = &Waiting{Reason: reason, Message: shorten(message)}
+			found[reason] = &Waiting{Reason: reason, Message: layout.Shorten(message, maxMessage)}
 		}
 		found[reason].Jobs++
 	}
@@ -128,7 +129,7 @@ func (e *explainer) waiting() []Waiting {
 		all = append(all, *each)
 	}
 	slices.SortFunc(all, func(a, b Waiting) int { return cmp.Or(b.Jobs-a.Jobs, strings.Compare(a.Reason, b.Reason)) })
-	return append(all, e.usedUp()...)
+	return append(all, UsedUp(e.facts.Quotas)...)
 }
 
 // reasonOf returns why a Job has no ready Pod.
@@ -224,11 +225,11 @@ func podReason(pod *corev1.Pod) (reason, message string) {
 	return "Pending", ""
 }
 
-// usedUp returns the quotas of the namespace that have no room left.
-func (e *explainer) usedUp() []Waiting {
+// UsedUp returns the quotas that have no room left.
+func UsedUp(quotas []corev1.ResourceQuota) []Waiting {
 	var found []Waiting
-	for i := range e.facts.Quotas {
-		quota := &e.facts.Quotas[i]
+	for i := range quotas {
+		quota := &quotas[i]
 		for _, name := range slices.Sorted(maps.Keys(quota.Status.Hard)) {
 			hard, used := quota.Status.Hard[name], quota.Status.Used[name]
 			if used.Cmp(hard) >= 0 {
@@ -243,14 +244,6 @@ func (e *explainer) usedUp() []Waiting {
 
 // maxMessage is the length up to which a message of Kubernetes is repeated.
 const maxMessage = 400
-
-func shorten(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
-	if len(text) <= maxMessage {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxMessage], "") + "…"
-}
 
 func orNone(list []string) string {
 	if len(list) == 0 {

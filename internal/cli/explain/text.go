@@ -7,29 +7,25 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
-
-	"github.com/charmbracelet/x/ansi"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/cli/layout"
 )
 
-const (
-	indent = "  "
-	bullet = "- "
-	// padding is the number of spaces between two columns, and leastWidth the least number of columns of a line.
-	padding    = 3
-	leastWidth = 10
-)
+const bullet = "- "
 
 // Text returns the explanation as text, in lines of at most width columns, except for names that are longer.
 func (e *Explanation) Text(width int) string {
 	w := &writer{width: width}
 	w.hanging("", fmt.Sprintf("%s/%s: %s", e.Namespace, e.Name, e.Summary))
-	w.section("Messages")
+	if e.Live {
+		w.section("Messages, read from Redis now")
+	} else {
+		w.section("Messages")
+	}
 	w.table(e.messageRows())
 	w.section("Jobs")
-	w.hanging(indent, e.Jobs.text())
+	w.hanging(layout.Indent, e.Jobs.text())
 	w.list(e.Jobs.waitingLines())
 	w.part("What is due", e.Arithmetic)
 	w.part("Why", e.Why)
@@ -47,7 +43,7 @@ func (e *Explanation) messageRows() [][]string {
 		if each.Depth != nil {
 			depth = strconv.FormatInt(*each.Depth, 10)
 		}
-		rows = append(rows, []string{strings.ToValidUTF8(each.Key, "?"), depth, each.meaning()})
+		rows = append(rows, []string{each.Name, depth, each.meaning()})
 	}
 	if len(rows) > 1 && e.Outstanding != nil {
 		rows = append(rows, []string{"outstanding", strconv.FormatInt(*e.Outstanding, 10), ""})
@@ -56,13 +52,13 @@ func (e *Explanation) messageRows() [][]string {
 }
 
 // meaning says what the messages of the key are.
-func (m *Messages) meaning() string {
+func (q *Queue) meaning() string {
 	switch {
-	case m.ConsumerGroup != "":
-		return "waiting, or pending in group " + m.ConsumerGroup
-	case m.Role == scaledjobv1.RoleInProgress:
+	case q.ConsumerGroup != "":
+		return "waiting, or pending in group " + q.ConsumerGroup
+	case q.Role == scaledjobv1.RoleInProgress:
 		return "in progress"
-	case m.Window == scaledjobv1.WindowDue:
+	case q.Window == scaledjobv1.WindowDue:
 		return "waiting, and due"
 	}
 	return "waiting"
@@ -117,20 +113,13 @@ func (w *writer) part(title string, lines []string) {
 
 func (w *writer) list(lines []string) {
 	for _, line := range lines {
-		w.hanging(indent+bullet, line)
+		w.hanging(layout.Indent+bullet, line)
 	}
 }
 
-// hanging writes a text whose first line begins with before, and the others with as many spaces.
+// hanging writes a text whose first line begins with before.
 func (w *writer) hanging(before, text string) {
-	lines := ansi.Wordwrap(text, max(w.width-len(before), leastWidth), "")
-	w.text.WriteString(before + strings.ReplaceAll(lines, "\n", "\n"+strings.Repeat(" ", len(before))) + "\n")
+	w.text.WriteString(layout.Hanging(before, text, w.width))
 }
 
-func (w *writer) table(rows [][]string) {
-	table := tabwriter.NewWriter(&w.text, 0, 0, padding, ' ', 0)
-	for _, row := range rows {
-		fmt.Fprintln(table, indent+strings.Join(row, "\t"))
-	}
-	_ = table.Flush() // A strings.Builder takes everything.
-}
+func (w *writer) table(rows [][]string) { w.text.WriteString(layout.Table(layout.Indent, rows)) }

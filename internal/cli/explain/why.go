@@ -84,7 +84,7 @@ func (e *explainer) balance(active, desired int64, limited bool) string {
 	case limited, active < desired && e.sj.Spec.Suspend:
 		return ""
 	case active < desired:
-		return fmt.Sprintf("%s active and %d desired: the others are being created.", areActive(active), desired)
+		return fmt.Sprintf("%s active and %d desired: the others are being created.", jobsAre(active), desired)
 	case active == 0:
 		return "No Job is desired, and none is active."
 	case e.is.Jobs.Pending > 0:
@@ -172,9 +172,9 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.0f s", math.Ceil(d.
 func (e *explainer) summary() string {
 	active := int64(e.is.Jobs.Active)
 	if e.is.Outstanding == nil || e.is.Desired == nil {
-		return fmt.Sprintf("%s active; the depth of the queue is not known.", areActive(active))
+		return fmt.Sprintf("%s active; the depth of the queue is not known.", jobsAre(active))
 	}
-	text := fmt.Sprintf("%s active and %d desired, for %s outstanding", areActive(active), *e.is.Desired, plural(*e.is.Outstanding, "message"))
+	text := fmt.Sprintf("%s active and %d desired, for %s outstanding", jobsAre(active), *e.is.Desired, plural(*e.is.Outstanding, "message"))
 	if limited := e.has(scaledjobv1.ConditionScalingLimited, metav1.ConditionTrue); limited != nil {
 		return fmt.Sprintf("%s: %s.", text, cmp.Or(reasons[limited.Reason], limited.Reason))
 	}
@@ -184,7 +184,7 @@ func (e *explainer) summary() string {
 	return text + "."
 }
 
-func areActive(n int64) string {
+func jobsAre(n int64) string {
 	if n == 1 {
 		return "1 Job is"
 	}

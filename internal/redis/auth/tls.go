@@ -118,6 +118,9 @@ func serverName(e Endpoint) string {
 	return strings.TrimSuffix(host, ".")
 }
 
+// TLSConfig returns a copy of the TLS configuration; nil for connections without TLS.
+func (c *Credentials) TLSConfig() *tls.Config { return c.tls.Clone() }
+
 // Secure does the TLS handshake on a new connection, if the credentials are for TLS. If it fails, it closes the
 // connection and returns a [*failure.HandshakeError].
 func (c *Credentials) Secure(ctx context.Context, conn net.Conn) (net.Conn, error) {

@@ -66,12 +66,9 @@ func (c *guarded) SyscallConn() (syscall.RawConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	unread := 0
-	err = raw.Control(func(fd uintptr) {
-		var next [1]byte
-		unread, _, _ = syscall.Recvfrom(int(fd), next[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-	})
-	if unread > 0 {
+	found := false
+	err = raw.Control(func(fd uintptr) { found = unread(fd) })
+	if found {
 		err = errUnasked
 	}
 	return raw, err

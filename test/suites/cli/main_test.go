@@ -63,8 +63,13 @@ type answer struct {
 // run runs a command as the administrator, unless the arguments say otherwise.
 func run(t *testing.T, args ...string) answer {
 	t.Helper()
+	return runUntil(t.Context(), args...)
+}
+
+// runUntil runs a command until it ends, or the context does.
+func runUntil(ctx context.Context, args ...string) answer {
 	var out, errOut bytes.Buffer
-	code := cli.Run(t.Context(), cli.Options{
+	code := cli.Run(ctx, cli.Options{
 		Args: append([]string{"--kubeconfig=" + control.Kubeconfig()}, args...),
 		In:   strings.NewReader(""), Out: &out, ErrOut: &errOut, Version: "test",
 	})

@@ -78,7 +78,7 @@ func TestNamesThatDoNotExist(t *testing.T) {
 	g := NewWithT(t)
 	namespace, empty := control.NewNamespace(t, "cli"), control.NewNamespace(t, "cli")
 	newScaledJob(t, namespace, "emails", "{}", healthy)
-	for _, command := range []string{"status", "explain", "suspend", "resume"} {
+	for _, command := range []string{"status", "explain", "doctor", "plan", "suspend", "resume"} {
 		is := run(t, command, "emial", "-n", namespace)
 		g.Expect(is).To(Equal(answer{errOut: `error: There is no ScaledJob "emial" in namespace "` + namespace + `". Did you mean "emails"?` + "\n", code: 1}))
 		is = run(t, command, "emails", "-n", empty)
@@ -93,10 +93,12 @@ func TestWhoMayNotLook(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	namespace := control.NewNamespace(t, "cli")
-	is := run(t, "status", "-n", namespace, "--as=nobody")
-	g.Expect(is.code).To(Equal(1))
-	g.Expect(is.out).To(BeEmpty())
-	g.Expect(is.errOut).To(MatchRegexp(`^error: scaledjobs\.batch\.miracle\.dev is forbidden: User "nobody" .* Ask an administrator .*\n$`))
+	for _, command := range []string{"status", "status emails", "top", "explain emails", "doctor emails", "plan emails", "suspend emails", "resume --all"} {
+		is := run(t, append(strings.Fields(command), "-n", namespace, "--as=nobody")...)
+		g.Expect(is.code).To(Equal(1), command)
+		g.Expect(is.out).To(BeEmpty(), command)
+		g.Expect(is.errOut).To(MatchRegexp(`^error: scaledjobs\.batch\.miracle\.dev .*is forbidden: User "nobody" .* Ask an administrator .*\n$`), command)
+	}
 }
 
 func TestNoClusterIsASentence(t *testing.T) {
@@ -108,9 +110,11 @@ func TestNoClusterIsASentence(t *testing.T) {
 	g.Expect(listener.Close()).To(Succeed())
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	g.Expect(cluster.WriteKubeconfig(&rest.Config{Host: "https://" + listener.Addr().String()}, kubeconfig)).To(Succeed())
-	is := run(t, "status", "--kubeconfig="+kubeconfig)
-	g.Expect(is.code).To(Equal(1))
-	g.Expect(is.errOut).To(MatchRegexp(`^error: The API server does not answer: .*refused\. Check the network, .*\n$`))
+	for _, command := range []string{"status", "top", "explain emails", "doctor emails", "plan emails", "suspend emails", "convert --from-cluster"} {
+		is := run(t, append(strings.Fields(command), "--kubeconfig="+kubeconfig)...)
+		g.Expect(is.code).To(Equal(1), command)
+		g.Expect(is.errOut).To(MatchRegexp(`^error: The API server does not answer: .*refused\. Check the network, .*\n$`), command)
+	}
 	g.Expect(run(t, "status", "--context=nowhere").errOut).To(MatchRegexp(`^error: The kubeconfig can't be used: .* nowhere. Check --kubeconfig and --context.\n$`))
 }
 
@@ -119,13 +123,16 @@ func TestAClusterWithoutTheCRD(t *testing.T) {
 	skip.UnderShort(t, "the error itself is tested next to the code")
 	g := NewWithT(t)
 	empty := cluster.New(t, cluster.Options{})
-	for _, args := range [][]string{{"status"}, {"status", "emails"}, {"explain", "emails"}, {"suspend", "--all"}} {
+	for _, args := range [][]string{{"status"}, {"status", "emails"}, {"top"}, {"explain", "emails"}, {"plan", "emails"}, {"suspend", "--all"}} {
 		is := run(t, append(args, "--kubeconfig="+empty.Kubeconfig())...)
 		g.Expect(is).To(Equal(answer{
 			errOut: "error: This cluster has no ScaledJobs. Install the operator and its CRD, or choose another cluster with --context.\n", code: 1,
 		}), "%q", args)
 	}
-	is := run(t, "convert", "--from-cluster", "--kubeconfig="+empty.Kubeconfig())
+	is := run(t, "doctor", "emails", "--kubeconfig="+empty.Kubeconfig())
+	g.Expect(is.code).To(Equal(3))
+	g.Expect(is.out).To(ContainSubstring("error     The cluster has no ScaledJobs of the group batch.miracle.dev."))
+	is = run(t, "convert", "--from-cluster", "--kubeconfig="+empty.Kubeconfig())
 	g.Expect(is.errOut).To(HavePrefix("error: This cluster has no ScaledJobs of KEDA."))
 }
 

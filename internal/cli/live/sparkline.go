@@ -1,13 +1,12 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package view
+package live
 
 import (
+	"math"
 	"slices"
 	"strings"
-
-	"miracle.dev/scaledjob-operator/hack/demo/board"
 )
 
 // levels are the heights of a bar.
@@ -16,9 +15,9 @@ var levels = []rune("▁▂▃▄▅▆▇█")
 // gap is drawn for an unknown depth.
 const gap = ' '
 
-// sparkline draws the newest samples, one character each, the newest last. The largest of all samples has the full
-// height.
-func sparkline(history []int64, width int) string {
+// Sparkline draws the newest samples, one character each, the newest last. The largest of all samples has the full
+// height. A sample below 0 is unknown.
+func Sparkline(history []int64, width int) string {
 	if len(history) == 0 {
 		return ""
 	}
@@ -32,13 +31,16 @@ func sparkline(history []int64, width int) string {
 
 // bar returns the character for a sample. Only 0 has the lowest level.
 func bar(sample, largest int64) rune {
-	switch sample {
-	case board.Unknown:
+	switch {
+	case sample < 0:
 		return gap
-	case 0:
+	case sample == 0:
 		return levels[0]
 	default:
 		steps := int64(len(levels) - 1)
+		if largest > math.MaxInt64/(steps+1) { // No product overflows.
+			sample, largest = sample/(steps+1), largest/(steps+1)
+		}
 		return levels[(sample*steps+largest-1)/largest]
 	}
 }

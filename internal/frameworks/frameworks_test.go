@@ -1,0 +1,101 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package frameworks
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/yaml"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// document is the page with the table. With -update, the test writes it.
+const document = "../../docs/queues.md"
+
+var update = flag.Bool("update", false, "write the table of docs/queues.md, and the files with what is expected")
+
+func all(g Gomega) []Framework {
+	all, err := All()
+	g.Expect(err).NotTo(HaveOccurred())
+	return all
+}
+
+func TestTheDocumentHasTheTable(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	content, err := os.ReadFile(document)
+	g.Expect(err).NotTo(HaveOccurred())
+	before, rest, found := strings.Cut(string(content), "\n| framework |")
+	g.Expect(found).To(BeTrue())
+	_, after, found := strings.Cut(rest, "\n\n")
+	g.Expect(found).To(BeTrue())
+	text := before + "\n" + Table(all(g)) + "\n" + after
+	if *update {
+		g.Expect(os.WriteFile(document, []byte(text), 0o600)).To(Succeed())
+		return
+	}
+	g.Expect(string(content)).To(Equal(text), "make generate writes it")
+}
+
+func TestFrameworksAreComplete(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ids := map[string]bool{}
+	for _, f := range all(g) {
+		g.Expect(ids).NotTo(HaveKey(f.ID))
+		ids[f.ID] = true
+		g.Expect(f.ID).To(MatchRegexp(`^[a-z]+(-[a-z]+)*$`))
+		g.Expect(f.Name).NotTo(BeEmpty(), f.ID)
+		accurate := f.Strategy == scaledjobv1.StrategyAccurate
+		g.Expect(strings.HasPrefix(f.Number, "as Accurate")).To(Equal(accurate), f.ID)
+		g.Expect(f.Keys[0].Condition).To(BeEmpty(), f.ID)
+		for _, note := range f.Notes {
+			g.Expect(note).To(HaveSuffix("."), f.ID)
+		}
+	}
+}
+
+// What the API server accepts of the manifests is tested in test/suites/cli.
+func TestManifests(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for _, f := range all(g) {
+		if f.ID != "bullmq" && f.ID != "celery" {
+			continue
+		}
+		manifest := f.Manifest(Choices{Namespace: "mail", Name: "emails", Queue: "emails", RedisAddress: "redis:6379", Image: "example/worker:1", Threshold: 2}, 100)
+		path := "testdata/" + f.ID + ".yaml"
+		if *update {
+			g.Expect(os.WriteFile(path, []byte(manifest), 0o600)).To(Succeed())
+		}
+		expected, err := os.ReadFile(path)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(manifest).To(Equal(string(expected)))
+	}
+}
+
+// A queue may have any name, and is found under it.
+func TestQueuesMayHaveAnyName(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for _, queue := range []string{
+		"emails", "12", "true", "null", "No", "a: b", "{a}", `"`, "a\nb: c", "'", "#a", "a #b", "é", "a\x00b", "\x06\x16", "-", "a:", ".", "ma\u2028il", "*a", "%Q", "0x1", "a,b",
+	} {
+		for _, f := range all(g) {
+			manifest := f.Manifest(Choices{Name: "a", Queue: queue, RedisAddress: "redis:6379", Image: "a", Threshold: 1}, 100)
+			sj := &scaledjobv1.ScaledJob{}
+			g.Expect(yaml.UnmarshalStrict([]byte(manifest), sj)).To(Succeed(), manifest)
+			for i, key := range f.Keys {
+				if key.Condition == "" && i < len(sj.Spec.Queues) {
+					g.Expect(sj.Spec.Queues[i].Name).To(Or(Equal(strings.ReplaceAll(key.Name, "$Q", queue)), Equal("unacked")), manifest)
+				}
+			}
+		}
+	}
+}

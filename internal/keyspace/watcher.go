@@ -73,6 +73,8 @@ type Watcher struct {
 	watches map[ID]*watch
 	users   map[auth.Endpoint]int // how many ids watch keys of the endpoint
 	nodes   map[database]*watchedNode
+	// settings are those of the servers of the nodes.
+	settings settings
 	// changed is set while the running nodes may differ from these.
 	changed coalesce.Signal
 }
@@ -120,11 +122,12 @@ func New(options Options) *Watcher {
 		options.Timing = node.DefaultTiming()
 	}
 	w := &Watcher{
-		options: options,
-		watches: map[ID]*watch{},
-		users:   map[auth.Endpoint]int{},
-		nodes:   map[database]*watchedNode{},
-		changed: coalesce.NewSignal(),
+		options:  options,
+		watches:  map[ID]*watch{},
+		users:    map[auth.Endpoint]int{},
+		nodes:    map[database]*watchedNode{},
+		settings: settings{},
+		changed:  coalesce.NewSignal(),
 	}
 	w.throttle = coalesce.NewThrottle(func(wake coalesce.Wake) { w.options.Deliver(wake) }, func() { w.options.Recorder.Coalesced() })
 	w.wake = w.throttle.Request

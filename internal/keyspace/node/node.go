@@ -65,6 +65,12 @@ func DefaultTiming() Timing {
 	}
 }
 
+// SettingLock is locked while it has an element.
+type SettingLock chan struct{}
+
+// NewSettingLock returns a SettingLock that is not locked.
+func NewSettingLock() SettingLock { return make(SettingLock, 1) }
+
 // Counter counts messages. Servers are given by name.
 type Counter interface {
 	// Received returns a function to call for each notification of a server, and Invalidated for each message about changed
@@ -100,8 +106,10 @@ type Options struct {
 	Wake func(id ID, cause coalesce.Cause)
 	// Budgets has how many messages each namespace may take.
 	Budgets *budget.Namespaces
-	// Configure has the recommended flags added to notify-keyspace-events if they are missing.
+	// Configure has the recommended flags added to notify-keyspace-events if they are missing. Setting, which the nodes of one
+	// server share, is locked meanwhile.
 	Configure bool
+	Setting   SettingLock
 	Recorder  Recorder
 	Timing    Timing
 	Log       logr.Logger

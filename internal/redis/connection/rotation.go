@@ -107,8 +107,7 @@ func (p *Pool) Rejected(e auth.Endpoint) *failure.Error {
 
 // serversIn is serversOf without the lock.
 func (p *Pool) serversIn(claimed auth.Endpoint) []*server {
-	name := deploymentName(claimed)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.serversOf(claimed, name)
+	return p.serversOf(claimed)
 }

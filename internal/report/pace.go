@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"miracle.dev/scaledjob-operator/internal/moment"
 )
 
 const (
@@ -45,14 +47,14 @@ func (p *pace) book(namespace string, now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of, sharing := p.of(namespace), 0
-	of.next = later(of.next, now)
+	of.next = moment.Last(of.next, now)
 	slot := of.next.Add(delay())
 	for _, each := range p.all {
 		if !each.next.Before(now) {
 			sharing++
 		}
 	}
-	of.next = earlier(of.next.Add(of.took*time.Duration(sharing)/numbersAtOnce), now.Add(longestDelay))
+	of.next = moment.First(of.next.Add(of.took*time.Duration(sharing)/numbersAtOnce), now.Add(longestDelay))
 	return slot
 }
 
@@ -80,18 +82,4 @@ func (p *pace) of(namespace string) *slots {
 // delay returns how long numbers wait if few have changed.
 func delay() time.Duration {
 	return time.Duration(float64(numbersDelay) * (1 - numbersJitter + 2*numbersJitter*rand.Float64()))
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"miracle.dev/scaledjob-operator/internal/moment"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
@@ -84,9 +85,7 @@ func (p *Pool) CertificatesExpire(e auth.Endpoint) (first time.Time) {
 	}
 	for _, server := range p.serversIn(e) {
 		inUse, _ := server.current()
-		if at := inUse.Expires(); !at.IsZero() && (first.IsZero() || at.Before(first)) {
-			first = at
-		}
+		first = moment.First(first, inUse.Expires())
 	}
 	return first
 }

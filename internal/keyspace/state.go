@@ -100,7 +100,7 @@ func (w *Watcher) Observed(id ID, key string, depth int64, began time.Time) (mis
 	server := w.nodes[database{is.owner, its.Database}]
 	known := server.State(its.Name)
 	if watched.tracked {
-		missed = watched.trackingAudits[at].Read(depth, began, now, known.Armed, time.Time{})
+		missed = watched.trackingAudits[at].Read(depth, began, now, known.Valid, time.Time{})
 	}
 	if watched.trackingOnly {
 		return missed
@@ -170,7 +170,7 @@ func (w *Watcher) judgeTracking(watched *watch, now time.Time) (state verify.Tra
 			continue
 		}
 		known, audit := w.nodeOf(target).State(target.key.Name), &watched.trackingAudits[target.index]
-		if !known.Tracked || !target.importing && audit.Disproved(now, known.Armed, time.Time{}) {
+		if !known.Tracked || !target.importing && audit.Disproved(now, known.Valid, time.Time{}) {
 			return verify.NotTracked, time.Time{}
 		}
 		until = moment.First(until, audit.Until(now))
@@ -181,10 +181,10 @@ func (w *Watcher) judgeTracking(watched *watch, now time.Time) (state verify.Tra
 	return state, until
 }
 
-// unchanged returns since when the server has reported no change of the keys; zero if one of them is not armed.
+// unchanged returns since when the server has reported no change of the keys; zero if one of them is not tracked or is being read.
 func (w *Watcher) unchanged(watched *watch) (since time.Time) {
 	for _, target := range watched.targets() {
-		key := w.nodeOf(target).State(target.key.Name).Armed
+		key := w.nodeOf(target).State(target.key.Name).Valid
 		if !key.Present {
 			return time.Time{}
 		}

@@ -35,8 +35,8 @@ type timing struct {
 	sweep       time.Duration // interval of the check for unused endpoints
 	lookUp      time.Duration // interval of the DNS look-ups
 	reread      time.Duration // interval of reading the Secrets of an endpoint
-	// restAfterMove is how long no other move to another address follows.
-	restAfterMove time.Duration
+	// moveCooldown is how long no other move to another address follows.
+	moveCooldown time.Duration
 }
 
 func productionTiming() timing {
@@ -51,7 +51,7 @@ func productionTiming() timing {
 		lookUp:      15 * time.Second,
 		reread:      failure.RejectedRetry / 2,
 
-		restAfterMove: 5 * time.Minute,
+		moveCooldown: 5 * time.Minute,
 	}
 }
 

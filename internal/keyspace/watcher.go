@@ -224,7 +224,7 @@ func (w *Watcher) SetIdle(id ID, idle bool) {
 	}
 }
 
-// Acknowledge says that the keys of id will be read now: that is what its wakes until then are for. It returns the time of the first
+// Acknowledge says that the wakes of id until now are handled: its keys are read after this. It returns the time of the first
 // growth event of the keys since the last call, and zero if there was none.
 func (w *Watcher) Acknowledge(id ID) (notified time.Time) { return w.throttle.Serve(id) }
 

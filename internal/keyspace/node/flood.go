@@ -36,7 +36,7 @@ type floods struct {
 func (n *Node) charge(k *key, now time.Time) (tooMany bool) {
 	tooMany = !k.sub.taken.AllowN(now, 1)
 	for id := range k.watchers {
-		tooMany = !n.options.Budgets.Spend(id.Namespace, now) || tooMany
+		tooMany = !n.options.Budgets.Charge(id.Namespace, now) || tooMany
 	}
 	return tooMany
 }

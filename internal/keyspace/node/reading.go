@@ -169,7 +169,7 @@ func (n *Node) overdrawn(k *key, now time.Time) (all bool) {
 	all = true
 	for id, w := range k.watchers {
 		if w.Track {
-			all = !n.options.Budgets.Spend(id.Namespace, now) && all
+			all = !n.options.Budgets.Charge(id.Namespace, now) && all
 		}
 	}
 	return all

@@ -31,9 +31,9 @@ func (p *Pool) renew(ctx context.Context, server *server) {
 	loaded, cause := server.reload(ctx)
 	<-p.renewals
 	switch {
-	case cause != nil && auth.Withdrawn(cause):
+	case cause != nil && auth.Revoked(cause):
 		server.markDown(inUse, cause)
-		server.withdraw(inUse)
+		server.revoke(inUse)
 	case cause != nil:
 		p.logUnread(server, cause)
 	case loaded.Same(inUse):

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/moment"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 	"miracle.dev/scaledjob-operator/internal/scaling"
@@ -72,7 +73,7 @@ func (m *memory) renameAges(t *target) {
 		since := storedAge(t.sj.Status.Queues, id)
 		m.ages[i].nonEmpty = since
 		if !t.spec.Source.Queues[i].InProgress {
-			m.waitingSince = earlierOf(m.waitingSince, since)
+			m.waitingSince = moment.First(m.waitingSince, since)
 		}
 	}
 }
@@ -85,14 +86,6 @@ func storedAge(stored []scaledjobv1.QueueStatus, id queueID) time.Time {
 		}
 	}
 	return time.Time{}
-}
-
-// earlierOf returns the earlier one of two times, of which each may be unknown.
-func earlierOf(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // setAge sets the times of the i-th queue in its status.

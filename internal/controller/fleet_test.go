@@ -304,7 +304,7 @@ type deafWatcher struct{}
 func (deafWatcher) Ensure(keyspace.ID, auth.Endpoint, keyspace.Sources, ...keyspace.Key) {}
 func (deafWatcher) Forget(keyspace.ID)                                                   {}
 func (deafWatcher) SetIdle(keyspace.ID, bool)                                            {}
-func (deafWatcher) Serve(keyspace.ID) time.Time                                          { return time.Time{} }
+func (deafWatcher) Acknowledge(keyspace.ID) time.Time                                    { return time.Time{} }
 
 func (deafWatcher) Observed(keyspace.ID, string, int64, time.Time) bool { return false }
 

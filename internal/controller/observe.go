@@ -100,7 +100,7 @@ func (r *Reconciler) observe(ctx context.Context, t *target, serverErr error) (o
 	now := time.Now()
 	seen.waiting, seen.nextWaiting = t.mem.readiness.Waiting(seen.jobs.Active, seen.templateHash, now)
 	seen.unadmitted, seen.nextUnadmitted = t.mem.observeSuspended(&seen.jobs, now)
-	if notified := r.Watcher.Serve(keyspace.ID(t.key())); t.mem.notified.IsZero() {
+	if notified := r.Watcher.Acknowledge(keyspace.ID(t.key())); t.mem.notified.IsZero() {
 		t.mem.notified = notified
 	}
 	t.mem.restoreAges(t)

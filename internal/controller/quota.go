@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"miracle.dev/scaledjob-operator/internal/admission"
+	"miracle.dev/scaledjob-operator/internal/moment"
 )
 
 // quotaSpacing is the time between two ScaledJobs of a namespace that try to create a Job because a quota may have room
@@ -99,7 +100,7 @@ func (m *memories) freed(namespace string) map[types.NamespacedName]time.Duratio
 	wakes := make(map[types.NamespacedName]time.Duration, len(waiters.idle))
 	for name := range waiters.idle {
 		turn, booked := waiters.turns[name]
-		if free := later(waiters.next, now); !booked || free.Before(turn) {
+		if free := moment.Last(waiters.next, now); !booked || free.Before(turn) {
 			turn, waiters.next = free, free.Add(quotaSpacing)
 		}
 		waiters.turns[name] = turn
@@ -136,11 +137,4 @@ func (m *memories) takeTurn(t *target, now time.Time) (has, first bool, next tim
 	delete(waiters.turns, t.sj.Name)
 	waiters.idle[t.sj.Name] = struct{}{}
 	return true, !again, time.Time{}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -71,9 +71,9 @@ type watcher interface {
 	Forget(id keyspace.ID)
 	// SetIdle sets whether the next reconcile could create no Job. Wake-ups of idle ScaledJobs are less frequent.
 	SetIdle(id keyspace.ID, idle bool)
-	// Serve says that the queues will be read now, so that wake-ups until then are served. It returns when the first growth
-	// since the last call was notified; zero if none was.
-	Serve(id keyspace.ID) (notified time.Time)
+	// Acknowledge says that the wake-ups until now are handled: the queues are read after this. It returns when the first
+	// growth since the last call was notified; zero if none was.
+	Acknowledge(id keyspace.ID) (notified time.Time)
 	// Observed reports a depth that was read between began and now. It returns true if the key grew without a
 	// notification.
 	Observed(id keyspace.ID, key string, depth int64, began time.Time) (missed bool)

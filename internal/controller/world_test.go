@@ -470,7 +470,7 @@ func (f *fakeWatcher) Ensure(_ keyspace.ID, endpoint auth.Endpoint, from keyspac
 
 func (f *fakeWatcher) Forget(keyspace.ID) { f.forgotten = true }
 
-func (f *fakeWatcher) Serve(keyspace.ID) time.Time {
+func (f *fakeWatcher) Acknowledge(keyspace.ID) time.Time {
 	notified := f.notified
 	f.notified = time.Time{}
 	return notified

@@ -10,6 +10,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"miracle.dev/scaledjob-operator/internal/moment"
 )
 
 // Readiness records, for each active Job, what reconciles have observed of its ready Pods. Kubernetes reports only
@@ -83,8 +85,8 @@ func (r Readiness) Claimed(grace time.Duration, now time.Time) (claimed int, nex
 		case !seen.Ready:
 		case !now.Before(until):
 			claimed++
-		case next.IsZero() || until.Before(next):
-			next = until
+		default:
+			next = moment.First(next, until)
 		}
 	}
 	return claimed, next

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+
+	"miracle.dev/scaledjob-operator/internal/moment"
 )
 
 // StartTimeout is how long an active Job may have no ready Pod before it counts as one that does not start, or, if it had
@@ -37,9 +39,7 @@ func (r Readiness) Waiting(active []*batchv1.Job, hash string, now time.Time) (f
 			continue
 		}
 		if until := since.Add(StartTimeout); now.Before(until) {
-			if next.IsZero() || until.Before(next) {
-				next = until
-			}
+			next = moment.First(next, until)
 			continue
 		}
 		found.add(job, seen.EverReady, hash)

@@ -54,7 +54,7 @@ func reactions(b *testing.B, others func(context.Context, *redis.Client)) {
 				if wake.ID == quiet {
 					woken <- time.Now()
 				}
-				w.Serve(wake.ID)
+				w.Acknowledge(wake.ID)
 			}
 		}
 	})

@@ -21,9 +21,9 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// restingFor sets how long keys with too many notifications rest.
-func restingFor(d time.Duration) func(*harness) {
-	return func(w *harness) { w.options.Timing.Rest = d }
+// withCooldown sets how long keys with too many notifications rest.
+func withCooldown(d time.Duration) func(*harness) {
+	return func(w *harness) { w.options.Timing.Cooldown = d }
 }
 
 // unboundedOutput is a server that does not cut off a subscriber which takes a flood too slowly.
@@ -59,7 +59,7 @@ func (h *harness) floodUntil(server *redistest.Server, key string, want verify.R
 func TestAFloodedKeyIsTracked(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, unboundedOutput())
-	h := newHarness(t, server.Addr(), restingFor(time.Hour))
+	h := newHarness(t, server.Addr(), withCooldown(time.Hour))
 	quiet := ID{Namespace: "another", Name: "quiet"}
 	stateOfQuiet := func() State { return h.Watcher.State(quiet) }
 	h.Watcher.Ensure(quiet, h.endpoint, AnySource, list("quiet"))
@@ -93,11 +93,11 @@ func TestAFloodedKeyIsTracked(t *testing.T) {
 	h.Expect(h.State("flooded").Reason).To(Equal(verify.ReasonTooManyNotifications))
 }
 
-// The negative control: whoever rests for no time takes the same flood to its end.
-func TestAFloodIsTakenWithoutRests(t *testing.T) {
+// The negative control: with no cooldown, it takes the same flood to its end.
+func TestAFloodIsTakenWithoutCooldown(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, unboundedOutput())
-	h := newHarness(t, server.Addr(), restingFor(0))
+	h := newHarness(t, server.Addr(), withCooldown(0))
 	h.ensure("flooded")
 	ctx, stop := context.WithCancel(t.Context())
 	var flooding sync.WaitGroup
@@ -113,7 +113,7 @@ func TestAFloodedKeyIsPolledWithoutTracking(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, unboundedOutput())
 	do(t, server, "acl", "setuser", "default", "-client|tracking")
-	h := newHarness(t, server.Addr(), restingFor(time.Hour))
+	h := newHarness(t, server.Addr(), withCooldown(time.Hour))
 	h.ensure("flooded")
 	h.floodUntil(server, "flooded", verify.ReasonTooManyNotifications)
 	h.Expect(h.State("flooded").Tracking).To(Equal(verify.NotTracked))
@@ -133,7 +133,7 @@ func TestAFloodedKeyIsPolledWithoutTracking(t *testing.T) {
 func TestNotificationsAreUsedAgainAfterAFlood(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), restingFor(200*time.Millisecond))
+	h := newHarness(t, server.Addr(), withCooldown(200*time.Millisecond))
 	h.ensure("flooded")
 	h.floodUntil(server, "flooded", verify.ReasonTooManyNotifications)
 	do(t, server, "del", "flooded")
@@ -148,7 +148,7 @@ func TestNotificationsAreUsedAgainAfterAFlood(t *testing.T) {
 func TestNoPushIsMissedWhileKeysAreFlooded(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), restingFor(20*time.Millisecond), func(w *harness) { w.options.Timing = shortened() })
+	h := newHarness(t, server.Addr(), withCooldown(20*time.Millisecond), func(w *harness) { w.options.Timing = shortened() })
 	const many = 50
 	keys := make([]string, many)
 	for i := range keys {
@@ -167,19 +167,19 @@ func TestNoPushIsMissedWhileKeysAreFlooded(t *testing.T) {
 			_, _ = pipe.Exec(ctx)
 		}
 	})
-	pushed, rests, began := map[string]int64{}, 0, time.Now()
-	for i := 0; i < 2_000 || rests == 0 && time.Since(began) < timeout; i++ {
+	pushed, suspensions, began := map[string]int64{}, 0, time.Now()
+	for i := 0; i < 2_000 || suspensions == 0 && time.Since(began) < timeout; i++ {
 		key := keys[rand.IntN(many)]
 		do(t, server, "lpush", key, 1)
 		pushed[key]++
 		if h.State(key).Reason == verify.ReasonTooManyNotifications {
-			rests++
+			suspensions++
 		}
 		pause(t.Context(), time.Duration(rand.IntN(int(3*time.Millisecond))))
 	}
 	stop()
 	flooding.Wait()
-	h.Expect(rests).To(BeNumerically(">", 0), "keys were flooded")
+	h.Expect(suspensions).To(BeNumerically(">", 0), "keys were flooded")
 	for key, times := range pushed {
 		h.eventually(key, times)
 	}

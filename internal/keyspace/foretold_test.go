@@ -234,7 +234,7 @@ func (h *happenings) reconcile() {
 			delete(h.woken, id)
 			h.mu.Unlock()
 			if woken || !until.IsZero() && !time.Now().Before(until) {
-				h.Serve(id)
+				h.Acknowledge(id)
 				h.until[id] = h.State(id).ValidUntil
 				again = true
 			}

@@ -72,7 +72,7 @@ func (b *inbox) take() (w coalesce.Wake, ok bool) {
 func (b *inbox) run(ctx context.Context, watcher *Watcher, serve func(ctx context.Context, w coalesce.Wake)) {
 	for {
 		for w, ok := b.take(); ok && ctx.Err() == nil; w, ok = b.take() {
-			watcher.Serve(w.ID)
+			watcher.Acknowledge(w.ID)
 			serve(ctx, w)
 			if until := watcher.State(w.ID).ValidUntil; !until.IsZero() {
 				b.add(coalesce.Wake{ID: w.ID, After: time.Until(until)})

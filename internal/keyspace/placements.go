@@ -10,6 +10,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/moment"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/topology"
 )
@@ -159,7 +160,7 @@ func (w *Watcher) watchedAt(watched *watch) func(i int) bool {
 func (w *watch) leaves() (at time.Time) {
 	for i := range w.placements {
 		if len(w.placements[i].before) > 0 {
-			at = verify.Earlier(at, w.placements[i].leftAt.Add(leaveAfter))
+			at = moment.First(at, w.placements[i].leftAt.Add(leaveAfter))
 		}
 	}
 	return at

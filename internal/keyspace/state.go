@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/moment"
 )
 
 // State is what is known about the events of the keys of an id.
@@ -58,11 +59,11 @@ func (w *Watcher) State(id ID) State {
 	}
 	for _, target := range watched.targets() {
 		subscribed := w.nodeOf(target).State(target.key.Name).Subscription
-		state.LastEvent = verify.Later(state.LastEvent, subscribed.HeardAt)
+		state.LastEvent = moment.Last(state.LastEvent, subscribed.HeardAt)
 		if target.key.Final {
-			state.LastEnd = verify.Later(state.LastEnd, subscribed.ShrunkAt)
+			state.LastEnd = moment.Last(state.LastEnd, subscribed.ShrunkAt)
 		}
-		state.Since = verify.Later(state.Since, subscribed.Since)
+		state.Since = moment.Last(state.Since, subscribed.Since)
 	}
 	return state
 }
@@ -72,10 +73,10 @@ func (w *Watcher) State(id ID) State {
 func (w *Watcher) judge(id ID, watched *watch, now time.Time) (until time.Time) {
 	verdict, until := w.verdict(watched, now)
 	watched.reported = verdict
-	until = verify.Earlier(until, w.choose(id, watched, now))
+	until = moment.First(until, w.choose(id, watched, now))
 	tracking, holds := w.judgeTracking(watched, now)
 	watched.tracking = tracking
-	return verify.Earlier(verify.Earlier(until, holds), watched.leaves())
+	return moment.First(until, holds, watched.leaves())
 }
 
 // Observed takes a depth of a key that was read from began until now. It reports whether this shows that an earlier
@@ -99,7 +100,7 @@ func (w *Watcher) Observed(id ID, key string, depth int64, began time.Time) (mis
 	server := w.nodes[database{is.owner, its.Database}]
 	known := server.State(its.Name)
 	if watched.tracked {
-		missed = watched.trackingAudits[at].Read(depth, began, now, known.Armed, time.Time{})
+		missed = watched.trackingAudits[at].Read(depth, began, now, known.Valid, time.Time{})
 	}
 	if watched.trackingOnly {
 		return missed
@@ -131,7 +132,7 @@ func (w *Watcher) verdict(watched *watch, now time.Time) (verdict verify.Verdict
 		}
 		var holds time.Time
 		verdict, holds = verify.Judge(server.Evidence(), key, func() []verify.Class { return w.classes(target.server) }, now)
-		until = verify.Earlier(until, holds)
+		until = moment.First(until, holds)
 	}
 	if verdict.Reason == verify.Undecided {
 		verdict = watched.reported
@@ -169,10 +170,10 @@ func (w *Watcher) judgeTracking(watched *watch, now time.Time) (state verify.Tra
 			continue
 		}
 		known, audit := w.nodeOf(target).State(target.key.Name), &watched.trackingAudits[target.index]
-		if !known.Tracked || !target.importing && audit.Disproved(now, known.Armed, time.Time{}) {
+		if !known.Tracked || !target.importing && audit.Disproved(now, known.Valid, time.Time{}) {
 			return verify.NotTracked, time.Time{}
 		}
-		until = verify.Earlier(until, audit.Until(now))
+		until = moment.First(until, audit.Until(now))
 		if !known.Proven {
 			state = verify.TrackedUnproven
 		}
@@ -180,14 +181,14 @@ func (w *Watcher) judgeTracking(watched *watch, now time.Time) (state verify.Tra
 	return state, until
 }
 
-// unchanged returns since when the server has reported no change of the keys; zero if one of them is not armed.
+// unchanged returns since when the server has reported no change of the keys; zero if one of them is not tracked or is being read.
 func (w *Watcher) unchanged(watched *watch) (since time.Time) {
 	for _, target := range watched.targets() {
-		key := w.nodeOf(target).State(target.key.Name).Armed
+		key := w.nodeOf(target).State(target.key.Name).Valid
 		if !key.Present {
 			return time.Time{}
 		}
-		since = verify.Later(since, key.Since)
+		since = moment.Last(since, key.Since)
 	}
 	return since
 }

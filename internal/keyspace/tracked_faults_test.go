@@ -228,7 +228,7 @@ func TestAServerThatNeverTellsIsFoundByDepths(t *testing.T) {
 						return "+OK\r\n"
 					case "llen":
 						reply := fmt.Sprintf(":%d\r\n", depth.Load())
-						if tells && depth.Load() < 5 { // After that the key is armed and does not change.
+						if tells && depth.Load() < 5 { // After that the key is tracked and does not change.
 							reply += ">2\r\n+invalidate\r\n*1\r\n+emails\r\n"
 						}
 						return reply

@@ -149,7 +149,7 @@ func (n *naive) run(server *redistest.Server, keys []string) {
 	}
 }
 
-// A push between reading and arming is not reported. The last key has none, so a later push to it is reported.
+// A push between the read and the beginning of the tracking is not reported. The last key has none, so a later push to it is reported.
 func TestPushesAreMissedIfAKeyIsArmedAfterItWasRead(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -82,7 +82,7 @@ func TestNoPushToATrackedKeyIsMissedWhilePasswordsChange(t *testing.T) {
 	}
 }
 
-// The new connection may not read any key until everything was pushed. If the wakes that follow the first arming of a
+// The new connection may not read any key until everything was pushed. If the wakes that follow the first read of a
 // connection are left out, the pushes are missed.
 func TestPushesToTrackedKeysBetweenTwoConnectionsAreFoundByConfirmations(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
 
-// trackMany tracks this many lists until each is armed, and returns their names.
+// trackMany tracks this many lists until each is tracked, and returns their names.
 func (h *harness) trackMany(many int) (keys []string) {
 	h.t.Helper()
 	for i := range many {

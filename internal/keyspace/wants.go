@@ -66,12 +66,12 @@ func (w *Watcher) change(id ID, before, now map[location]node.Interest) {
 // enter records that a key of a database is watched.
 func (w *Watcher) enter(at database) {
 	if w.nodes[at] == nil {
-		name := at.endpoint.Value().String()
+		e := at.endpoint.Value()
 		w.nodes[at] = &watchedNode{database: at, Node: node.New(node.Options{
-			Conn: w.options.Pool.Conn(at.endpoint.Value(), at.number), Database: at.number, Name: name,
-			Wake: w.wake, Budgets: &w.budgets, Configure: w.options.Configure,
+			Conn: w.options.Pool.Conn(e, at.number), Database: at.number, Name: e.String(),
+			Wake: w.wake, Budgets: &w.budgets, Configure: w.options.Configure, Setting: w.settings.enter(e.Address),
 			Recorder: w.options.Recorder, Timing: w.options.Timing,
-			Log: w.options.Log.WithValues("endpoint", name, "database", at.number),
+			Log: w.options.Log.WithValues("endpoint", e.String(), "database", at.number),
 		})}
 		w.changed.Set()
 	}
@@ -82,6 +82,31 @@ func (w *Watcher) enter(at database) {
 func (w *Watcher) leave(at database) {
 	if w.nodes[at].users--; w.nodes[at].users == 0 {
 		delete(w.nodes, at)
+		w.settings.leave(at.endpoint.Value().Address)
 		w.changed.Set()
+	}
+}
+
+// settings has the locks of the settings of servers, by address: a server has one setting for all its databases and users.
+type settings map[string]*setting
+
+type setting struct {
+	lock  node.SettingLock
+	nodes int
+}
+
+// enter returns the lock for a further node of the server at an address.
+func (s settings) enter(address string) node.SettingLock {
+	if s[address] == nil {
+		s[address] = &setting{lock: node.NewSettingLock()}
+	}
+	s[address].nodes++
+	return s[address].lock
+}
+
+// leave forgets the lock with the last node.
+func (s settings) leave(address string) {
+	if s[address].nodes--; s[address].nodes == 0 {
+		delete(s, address)
 	}
 }

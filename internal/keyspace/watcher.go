@@ -39,7 +39,7 @@ type Options struct {
 	Pool *connection.Pool
 	// Directory knows which servers have which keys.
 	Directory Directory
-	// Deliver is called for each wake. It must not block. Who receives the wake calls [Watcher.Serve].
+	// Deliver is called for each wake. It must not block. Who receives the wake calls [Watcher.Acknowledge].
 	Deliver func(w coalesce.Wake)
 	// Configure makes the watcher add the recommended flags to notify-keyspace-events of the servers.
 	Configure bool
@@ -73,6 +73,8 @@ type Watcher struct {
 	watches map[ID]*watch
 	users   map[auth.Endpoint]int // how many ids watch keys of the endpoint
 	nodes   map[database]*watchedNode
+	// settings are those of the servers of the nodes.
+	settings settings
 	// changed is set while the running nodes may differ from these.
 	changed coalesce.Signal
 }
@@ -120,11 +122,12 @@ func New(options Options) *Watcher {
 		options.Timing = node.DefaultTiming()
 	}
 	w := &Watcher{
-		options: options,
-		watches: map[ID]*watch{},
-		users:   map[auth.Endpoint]int{},
-		nodes:   map[database]*watchedNode{},
-		changed: coalesce.NewSignal(),
+		options:  options,
+		watches:  map[ID]*watch{},
+		users:    map[auth.Endpoint]int{},
+		nodes:    map[database]*watchedNode{},
+		settings: settings{},
+		changed:  coalesce.NewSignal(),
 	}
 	w.throttle = coalesce.NewThrottle(func(wake coalesce.Wake) { w.options.Deliver(wake) }, func() { w.options.Recorder.Coalesced() })
 	w.wake = w.throttle.Request
@@ -221,9 +224,9 @@ func (w *Watcher) SetIdle(id ID, idle bool) {
 	}
 }
 
-// Serve says that the keys of id will be read now: all its wakes until then are served. It returns the time of the first
+// Acknowledge says that the wakes of id until now are handled: its keys are read after this. It returns the time of the first
 // growth event of the keys since the last call, and zero if there was none.
-func (w *Watcher) Serve(id ID) (notified time.Time) { return w.throttle.Serve(id) }
+func (w *Watcher) Acknowledge(id ID) (notified time.Time) { return w.throttle.Serve(id) }
 
 // Start runs the nodes until ctx is done, and then returns nil. Call it once.
 func (w *Watcher) Start(ctx context.Context) error {

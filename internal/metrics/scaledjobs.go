@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"miracle.dev/scaledjob-operator/internal/moment"
 )
 
 // series are the values of one ScaledJob. They become metrics when they are scraped: metrics that are kept take many
@@ -178,15 +180,7 @@ func (s *series) setQueues(queues []QueueSample, label func(key string) string) 
 // add adds the values of another queue.
 func (s *queueSeries) add(other QueueSample) {
 	s.Depth += min(other.Depth, math.MaxInt64-s.Depth)
-	s.NonEmptySince, s.Oldest = first(s.NonEmptySince, other.NonEmptySince), first(s.Oldest, other.Oldest)
-}
-
-// first returns the earlier one of two times, of which each may be unknown.
-func first(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
+	s.NonEmptySince, s.Oldest = moment.First(s.NonEmptySince, other.NonEmptySince), moment.First(s.Oldest, other.Oldest)
 }
 
 // setConditions replaces the conditions if they have changed.

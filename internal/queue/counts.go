@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"miracle.dev/scaledjob-operator/internal/moment"
 )
 
 // Counts are the counts of several queues, in the order of the queues.
@@ -42,12 +44,9 @@ func (c Counts) Partial() bool {
 }
 
 // NextDue returns when the next delayed message falls due; zero if there is none.
-func (c Counts) NextDue() time.Time {
-	var next time.Time
+func (c Counts) NextDue() (next time.Time) {
 	for _, count := range c {
-		if next.IsZero() || (!count.NextDue.IsZero() && count.NextDue.Before(next)) {
-			next = count.NextDue
-		}
+		next = moment.First(next, count.NextDue)
 	}
 	return next
 }

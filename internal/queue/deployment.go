@@ -42,8 +42,8 @@ func slowDeployment() error {
 	}
 }
 
-// misplaced reports whether an error says that a key has to be read from another server.
-func misplaced(err error) bool {
+// redirected reports whether an error says that a key has to be read from another server.
+func redirected(err error) bool {
 	return failure.IsRedirection(err) || errors.Is(err, failure.ErrNotMaster)
 }
 

@@ -21,4 +21,4 @@ func (r *Reader) TimeToCount(at auth.Endpoint, each time.Duration) {
 type fixed time.Duration
 
 func (f fixed) Left() time.Duration { return time.Duration(f) }
-func (fixed) Spend(time.Duration)   { /* it is always left */ }
+func (fixed) Charge(time.Duration)  { /* it is always left */ }

@@ -22,7 +22,7 @@ type memory struct {
 	// for the server and delays its other clients.
 	counting interface {
 		Left() time.Duration
-		Spend(took time.Duration)
+		Charge(took time.Duration)
 	}
 }
 

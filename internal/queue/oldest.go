@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"miracle.dev/scaledjob-operator/internal/moment"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
@@ -71,9 +72,7 @@ func (r *Reader) oldest(ctx context.Context, source Source, queue Queue, count C
 		if err != nil {
 			return time.Time{}, err // Another message may be older.
 		}
-		if first.IsZero() || !at.IsZero() && at.Before(first) {
-			first = at
-		}
+		first = moment.First(first, at)
 	}
 	return plausible(first, now), nil
 }

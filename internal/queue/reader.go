@@ -53,14 +53,14 @@ func (r *Reader) Observe(ctx context.Context, source Source) ([]Count, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, deploymentTimeout, slowDeployment())
 	defer cancel()
 	counts, err := r.observeAll(ctx, source)
-	if !misplaced(err) {
+	if !redirected(err) {
 		return counts, err
 	}
 	// A reply has shown that a key is elsewhere by now. The keys are read once more, where they are.
 	if err := r.pool.Wait(source.Tenant, func() { r.directory.Refresh(ctx, source.Endpoint) }); err != nil {
 		return nil, err
 	}
-	if counts, err = r.observeAll(ctx, source); misplaced(err) {
+	if counts, err = r.observeAll(ctx, source); redirected(err) {
 		return nil, moving(err)
 	}
 	return counts, err
@@ -99,7 +99,7 @@ func complete(ctx context.Context, of entries, is reading, limit int64) (Count, 
 	}
 	most := min(countTimeout, max(0, server.counting.Left()))
 	err := count(ctx, server, &of, &is, limit, began.Add(most))
-	server.counting.Spend(time.Since(began))
+	server.counting.Charge(time.Since(began))
 	if err != nil {
 		return Count{}, fmt.Errorf("counting entries: %w", &KeyError{Key: of.key, Err: err})
 	}
@@ -154,7 +154,7 @@ func (r *Reader) length(ctx context.Context, conn *connection.Conn, list Queue) 
 
 // readAll reads all queues, in a transaction if the server allows it.
 func (r *Reader) readAll(ctx context.Context, client connection.Client, from server, queues []Queue) ([]reading, error) {
-	asked := newInquiry(queues, r.now())
+	asked := newBatch(queues, r.now())
 	if len(asked.commands) < 2 || from.asking || memoryOf(from.conn).transactions.holds() {
 		return asked.withoutTransaction(ctx, client, from)
 	}

@@ -85,10 +85,3 @@ func (p *pace) of(namespace string) *load {
 func delay() time.Duration {
 	return time.Duration(float64(numbersDelay) * (1 - numbersJitter + 2*numbersJitter*rand.Float64()))
 }
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/moment"
 	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
@@ -108,7 +109,7 @@ func (w *StatusWriter) Write(
 	case unbooked:
 		record.due = w.pace.book(sj.Namespace, now)
 	case urgent:
-		record.due = earlier(record.due, now.Add(delay()))
+		record.due = moment.First(record.due, now.Add(delay()))
 	}
 	record.waits = true
 	if wait := max(record.wait(urgent, more, now), record.retry.Wait(now)); wait > 0 {

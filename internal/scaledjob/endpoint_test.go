@@ -205,13 +205,13 @@ func TestEndpointOfADeployment(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(database).To(Equal(2))
 	g.Expect(found.Addresses()).To(Equal([]string{"a:26379", "b:26379"}))
-	g.Expect(found.ServerAt("x:6379")).To(Equal(auth.Endpoint{
-		Address: "x:6379", Role: auth.RoleMaster, Deployment: found.String(), Username: "reader", Namespace: "team",
-	}))
-	g.Expect(found.SentinelAt("a:26379")).To(Equal(auth.Endpoint{
-		Address: "a:26379", Role: auth.RoleSentinel, Deployment: found.String(), Namespace: "team",
-		Password: auth.SecretKey{Name: "sentinels", Key: "password"}, TLS: auth.TLS{Enabled: true, ServerName: "s"},
-	}))
+	master, sentinel := found.ServerAt("x:6379"), found.SentinelAt("a:26379")
+	g.Expect([]auth.Endpoint{master.Named(), sentinel.Named()}).To(HaveEach(found))
+	g.Expect(master).To(And(HaveField("Address", "x:6379"), HaveField("Role", auth.RoleMaster),
+		HaveField("Username", "reader"), HaveField("Namespace", "team")))
+	g.Expect(sentinel).To(And(HaveField("Address", "a:26379"), HaveField("Role", auth.RoleSentinel), HaveField("Namespace", "team"),
+		HaveField("Password", auth.SecretKey{Name: "sentinels", Key: "password"}),
+		HaveField("TLS", auth.TLS{Enabled: true, ServerName: "s"})))
 
 	spec.Redis.Mode, spec.Redis.Sentinel = scaledjobv1.RedisCluster, nil
 	found, _, err = endpointOf("team", spec)

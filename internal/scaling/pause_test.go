@@ -330,7 +330,7 @@ func TestTrackingShowsThatNoMessageLeft(t *testing.T) {
 		"two more":               {func(l *line) { l.queue.Depth += 2; l.change() }, false},
 		"as many after a change": {(*line).change, false},
 		"one fewer":              {func(l *line) { l.queue.Depth--; l.change() }, false},
-		"not armed":              {func(l *line) { l.queue.Unchanged = time.Time{} }, false},
+		"a change reported":      {func(l *line) { l.queue.Unchanged = time.Time{} }, false},
 		"not tracked":            {func(l *line) { l.queue.Tracked = false; l.queue.Depth++ }, false},
 	} {
 		t.Run(name, func(t *testing.T) {

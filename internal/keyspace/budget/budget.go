@@ -38,9 +38,9 @@ type Namespaces struct {
 	sweepAt int
 }
 
-// Spend takes an event of a namespace. It reports whether the namespace has not taken too many. The events that are too
+// Charge takes an event of a namespace. It reports whether the namespace has not taken too many. The events that are too
 // many count as well, up to another burst, so that a flood has to end before the namespace may take more.
-func (n *Namespaces) Spend(namespace string, now time.Time) bool {
+func (n *Namespaces) Charge(namespace string, now time.Time) bool {
 	of := n.of(namespace, now)
 	if of.AllowN(now, 1) {
 		return true

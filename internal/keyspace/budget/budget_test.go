@@ -22,7 +22,7 @@ func TestANamespaceTakesNoMoreThanItsBudget(t *testing.T) {
 		for range rapid.IntRange(1, 300).Draw(t, "rounds") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "pause")) * time.Millisecond)
 			for range rapid.IntRange(1, 500).Draw(t, "events") {
-				if namespaces.Spend("a", now) {
+				if namespaces.Charge("a", now) {
 					passed++
 				}
 			}
@@ -38,16 +38,16 @@ func TestANamespaceRecoversAfterAFlood(t *testing.T) {
 	now := time.Now()
 	var namespaces Namespaces
 	for range NamespaceBurst {
-		g.Expect(namespaces.Spend("a", now)).To(BeTrue())
+		g.Expect(namespaces.Charge("a", now)).To(BeTrue())
 	}
-	g.Expect(namespaces.Spend("a", now)).To(BeFalse())
-	g.Expect(namespaces.Spend("b", now)).To(BeTrue(), "others pay for themselves")
+	g.Expect(namespaces.Charge("a", now)).To(BeFalse())
+	g.Expect(namespaces.Charge("b", now)).To(BeTrue(), "others pay for themselves")
 	for range 5 * NamespaceBurst {
-		namespaces.Spend("a", now)
+		namespaces.Charge("a", now)
 	}
 	paidBack := NamespaceBurst / NamespaceRate * time.Second
-	g.Expect(namespaces.Spend("a", now.Add(paidBack))).To(BeFalse(), "the flood counts")
-	g.Expect(namespaces.Spend("a", now.Add(paidBack+time.Second))).To(BeTrue(), "there is no more debt than a burst")
+	g.Expect(namespaces.Charge("a", now.Add(paidBack))).To(BeFalse(), "the flood counts")
+	g.Expect(namespaces.Charge("a", now.Add(paidBack+time.Second))).To(BeTrue(), "there is no more debt than a burst")
 }
 
 func TestNamespacesThatAreGoneAreForgotten(t *testing.T) {
@@ -56,7 +56,7 @@ func TestNamespacesThatAreGoneAreForgotten(t *testing.T) {
 	var namespaces Namespaces
 	for i := range 10_000 {
 		now = now.Add(time.Second)
-		namespaces.Spend(strconv.Itoa(i), now)
+		namespaces.Charge(strconv.Itoa(i), now)
 	}
 	NewWithT(t).Expect(len(namespaces.limiters)).To(BeNumerically("<=", 50))
 }

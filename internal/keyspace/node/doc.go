@@ -10,7 +10,7 @@
 //	subscription   the channel __keyspace@<db>__:<key> of keyspace notifications
 //	               absent → subscribing → present → unsubscribing → absent; or denied
 //	reading        client tracking: the server reports the next change of a key after its length was read
-//	               disarmed → reading → armed → disarmed; or refused
+//	               invalid → reading → valid → invalid; or refused
 //
 // In both, a beginning wakes: a read after it finds everything that was pushed before it, and a later push is reported.
 // So does the end of either. Nothing that a server sends is more than a hint to read the key.

@@ -6,7 +6,7 @@ package node
 import (
 	"time"
 
-	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/moment"
 )
 
 // command is a command that was sent.
@@ -58,13 +58,13 @@ func (s *session) next(now time.Time) (commands [][]string, wait time.Duration) 
 // nextTime returns when there may be something to send, at pingAt at the latest.
 func (s *session) nextTime(pingAt time.Time) time.Time {
 	n := s.node
-	next := verify.Earlier(verify.Earlier(pingAt, n.retryAt), n.resumeAt)
+	next := moment.First(pingAt, n.retryAt, n.resumeAt)
 	switch {
 	case n.tracks == 0 || s.tracking == impossible:
 	case s.tracking == notTracking:
-		next = verify.Earlier(next, n.trackAt)
+		next = moment.First(next, n.trackAt)
 	case len(n.readQueue) > 0:
-		next = verify.Earlier(next, verify.Later(n.readQueue[0].read.due, s.readAt))
+		next = moment.First(next, moment.Last(n.readQueue[0].read.due, s.readAt))
 	}
 	return next
 }

@@ -25,8 +25,8 @@ const (
 
 // floods is the part of a [Node] about too many messages.
 type floods struct {
-	// unasked are the messages that nobody asked for.
-	unasked *rate.Limiter
+	// unsolicitedQuota is for the messages that nobody asked for.
+	unsolicitedQuota *rate.Limiter
 	// resumeAt is when the flooded keys are subscribed to again; zero if there are none.
 	resumeAt time.Time
 }
@@ -36,7 +36,7 @@ type floods struct {
 func (n *Node) charge(k *key, now time.Time) (tooMany bool) {
 	tooMany = !k.sub.taken.AllowN(now, 1)
 	for id := range k.watchers {
-		tooMany = !n.options.Budgets.Spend(id.Namespace, now) || tooMany
+		tooMany = !n.options.Budgets.Charge(id.Namespace, now) || tooMany
 	}
 	return tooMany
 }
@@ -48,7 +48,7 @@ func (n *Node) suspend(k *key, now time.Time) {
 	}
 	k.sub.flood = flooded
 	if n.resumeAt.IsZero() {
-		n.resumeAt = now.Add(n.options.Timing.Rest)
+		n.resumeAt = now.Add(n.options.Timing.Cooldown)
 	}
 	n.wake(k, notified, coalesce.Changed)
 	n.plan(k)
@@ -64,7 +64,7 @@ func (n *Node) resume(now time.Time) {
 		switch k.sub.flood {
 		case flooded:
 			k.sub.flood = probation
-			n.resumeAt = now.Add(n.options.Timing.Rest)
+			n.resumeAt = now.Add(n.options.Timing.Cooldown)
 			n.plan(k)
 		case probation:
 			k.sub.flood = normal
@@ -79,7 +79,7 @@ func (n *Node) resume(now time.Time) {
 // UNSUBSCRIBE, and may send nothing of any other channel. If it does, no channel is subscribed to for a while.
 func (n *Node) unsolicited(about *key, count int) error {
 	now := time.Now()
-	if n.unasked.AllowN(now, count) {
+	if n.unsolicitedQuota.AllowN(now, count) {
 		return nil
 	}
 	if about == nil || !about.sub.here() {

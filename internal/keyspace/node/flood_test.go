@@ -79,7 +79,7 @@ func TestAKeyIsPaidForByAllWhoWatchIt(t *testing.T) {
 		for !isFlooded(n, "c") {
 			g.Expect(push(n, "c")).To(Succeed())
 		}
-		g.Expect(marked["many"]).To(BeNumerically("~", budget.NamespaceBurst, 3*1000), "and a mark for each when it rests")
+		g.Expect(marked["many"]).To(BeNumerically("~", budget.NamespaceBurst, 3*1000), "and a wake for each when it is suspended")
 		g.Expect(isFlooded(n, "d")).To(BeFalse())
 		g.Expect(end(n)).To(ConsistOf("c"))
 	})
@@ -91,19 +91,19 @@ func TestANamespaceHasOneBudgetForAllItsServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		var budgets budget.Namespaces
-		var resting int
+		var suspended int
 		for server := range 100 {
 			n, _ := newWatched(&budgets, idsOf("noisy", 1), idsOf("quiet", 1))
 			for range 500 {
 				g.Expect(push(n, "c")).To(Succeed())
 			}
 			if isFlooded(n, "c") {
-				resting++
+				suspended++
 			}
 			g.Expect(push(n, "d")).To(Succeed())
 			g.Expect(isFlooded(n, "d")).To(BeFalse(), "server %d", server)
 		}
-		g.Expect(resting).To(Equal(60), "the first forty use up the budget")
+		g.Expect(suspended).To(Equal(60), "the first forty use up the budget")
 	})
 }
 

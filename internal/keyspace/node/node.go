@@ -44,9 +44,9 @@ type Timing struct {
 	// ForbiddenRetry is the wait before what the user may not do is tried again, and RefusedRetry before what was rejected
 	// for another reason.
 	ForbiddenRetry, RefusedRetry time.Duration
-	// Rest is how long keys with too many notifications are not subscribed to at most. After that, they must have few of
+	// Cooldown is how long keys with too many notifications are not subscribed to at most. After that, they must have few of
 	// them for so long until notifications count as verified again.
-	Rest time.Duration
+	Cooldown time.Duration
 	// The time between two sessions that track keys doubles after each one that is shorter than ShortSession, up to
 	// LongestPause.
 	ShortSession, LongestPause time.Duration
@@ -59,11 +59,17 @@ func DefaultTiming() Timing {
 		AnswerWithin:   10 * time.Second,
 		ForbiddenRetry: failure.RejectedRetry,
 		RefusedRetry:   time.Second,
-		Rest:           time.Minute,
+		Cooldown:       time.Minute,
 		ShortSession:   time.Minute,
 		LongestPause:   10 * time.Minute,
 	}
 }
+
+// SettingLock is locked while it has an element.
+type SettingLock chan struct{}
+
+// NewSettingLock returns a SettingLock that is not locked.
+func NewSettingLock() SettingLock { return make(SettingLock, 1) }
 
 // Counter counts messages. Servers are given by name.
 type Counter interface {
@@ -100,8 +106,10 @@ type Options struct {
 	Wake func(id ID, cause coalesce.Cause)
 	// Budgets has how many messages each namespace may take.
 	Budgets *budget.Namespaces
-	// Configure has the recommended flags added to notify-keyspace-events if they are missing.
+	// Configure has the recommended flags added to notify-keyspace-events if they are missing. Setting, which the nodes of one
+	// server share, is locked meanwhile.
 	Configure bool
+	Setting   SettingLock
 	Recorder  Recorder
 	Timing    Timing
 	Log       logr.Logger
@@ -148,7 +156,7 @@ func New(options Options) *Node {
 		options: options, prefix: "__keyspace@" + strconv.Itoa(options.Database) + "__:",
 		evidence: &verify.Evidence{}, changed: coalesce.NewSignal(), inspect: coalesce.NewSignal(),
 		keys: map[string]*key{}, classes: map[verify.Class]int{},
-		subscriptions: newSubscriptions(), floods: floods{unasked: budget.NewUnsolicited()},
+		subscriptions: newSubscriptions(), floods: floods{unsolicitedQuota: budget.NewUnsolicited()},
 	}
 }
 
@@ -183,7 +191,7 @@ func (n *Node) Watch(name string, id ID, as Interest, blocked bool) {
 	n.countClass(as, 1)
 	n.countClass(before, -1)
 	n.plan(k)
-	if as.Notify && !before.Notify && k.sub.status == present || as.Track && !before.Track && k.read.state == armed {
+	if as.Notify && !before.Notify && k.sub.status == present || as.Track && !before.Track && k.read.state == valid {
 		n.options.Wake(id, coalesce.Confirmed)
 	}
 }
@@ -271,10 +279,10 @@ func (n *Node) wakeAllLocked() {
 type State struct {
 	// Subscription is that to its notifications.
 	Subscription verify.Subscription
-	// Tracked means that the key was armed in this session, and that it is armed or about to be armed again. Armed says
-	// since when the server must report the next change.
+	// Tracked means that the key was read in this session, and is read again after each change. Valid says since when the
+	// length has been valid, so that the server must report the next change.
 	Tracked bool
-	Armed   verify.Subscription
+	Valid   verify.Subscription
 	// Proven means that an invalidation has come in this session. Until then it is not known whether the server sends any.
 	Proven bool
 }
@@ -290,7 +298,7 @@ func (n *Node) State(name string) State {
 	return State{
 		Subscription: k.sub.state(),
 		Tracked:      k.read.tracked,
-		Armed:        verify.Subscription{Present: k.read.state == armed, Since: k.read.seenAt, HeardAt: k.read.seenAt},
+		Valid:        verify.Subscription{Present: k.read.state == valid, Since: k.read.seenAt, HeardAt: k.read.seenAt},
 		Proven:       n.proven,
 	}
 }

@@ -275,7 +275,7 @@ func TestAKeyThatIsWatchedAlreadyWakesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := on(t, modern(usual), byBoth, "a")
 		h.eventuallyPresent("a")
-		h.Eventually(func() bool { return h.State("a").Armed.Present }).WithTimeout(timeout).Should(BeTrue())
+		h.Eventually(func() bool { return h.State("a").Valid.Present }).WithTimeout(timeout).Should(BeTrue())
 		h.Watch("a", named("late"), byNotifications, false)
 		h.Expect(h.marked()).To(ContainElement("late Confirmed"))
 		h.Watch("a", named("later"), byTracking, false)
@@ -386,7 +386,7 @@ func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
 				time.Sleep(2 * DefaultTiming().ForbiddenRetry)
 				synctest.Wait()
 				h.Expect(h.present("a")).To(BeTrue())
-				h.Expect(h.State("a").Armed.Present).To(BeTrue())
+				h.Expect(h.State("a").Valid.Present).To(BeTrue())
 				h.Expect(h.marked()[before:]).To(ContainElements("a Confirmed", "a Confirmed"), "reads after these find what nobody reported")
 			})
 		})
@@ -500,7 +500,7 @@ func TestAServerThatIsSlowIsWatched(t *testing.T) {
 		time.Sleep(time.Minute)
 		for _, key := range keys {
 			h.Expect(h.present(key)).To(BeTrue(), key)
-			h.Expect(h.State(key).Armed.Present).To(BeTrue(), key)
+			h.Expect(h.State(key).Valid.Present).To(BeTrue(), key)
 		}
 		h.Expect(h.marked()).To(ContainElement("7 Growth"))
 		h.Expect(h.ended()).To(BeZero())
@@ -529,7 +529,7 @@ func TestAServerThatIsSilentOnceItTracks(t *testing.T) {
 		subscribed := 0
 		for range 60 {
 			time.Sleep(time.Minute)
-			h.Expect(h.State("a").Armed.Present).To(BeFalse())
+			h.Expect(h.State("a").Valid.Present).To(BeFalse())
 			h.Expect(h.State("a").Tracked).To(BeFalse())
 			if h.present("a") {
 				subscribed++
@@ -571,7 +571,7 @@ func TestChangesAtAnyMoment(t *testing.T) {
 	changing.Wait()
 	for i := range 20 {
 		h.eventuallyPresent(strconv.Itoa(i))
-		h.Eventually(func() bool { return h.State(strconv.Itoa(i)).Armed.Present }).WithTimeout(timeout).Should(BeTrue())
+		h.Eventually(func() bool { return h.State(strconv.Itoa(i)).Valid.Present }).WithTimeout(timeout).Should(BeTrue())
 	}
 	before := len(h.marked())
 	h.Expect(server.Client().LPush(t.Context(), "7", "x").Err()).To(Succeed())

@@ -30,21 +30,21 @@ var readCommands = map[verify.Class]string{
 	verify.ClassHash: "hlen",
 }
 
-// arming is the state of a key that may be tracked.
-type arming int
+// readState is the state of a key that may be tracked.
+type readState int
 
 const (
-	unwanted arming = iota // nobody wants the key to be tracked
-	disarmed               // to be read when due
-	inFlight               // the read was sent and has no reply yet
-	armed                  // read; the server reports the next change
-	refused                // the read was rejected; repeated when due
+	unwanted readState = iota // nobody wants the key to be tracked
+	invalid                   // to be read when due
+	inFlight                  // the read was sent and has no reply yet
+	valid                     // read; the server reports the next change
+	refused                   // the read was rejected; repeated when due
 )
 
 // reading is the second column of a key.
 type reading struct {
-	state arming
-	// tracked means that the key was armed in this session: it is armed, or about to be armed again. confirmed means on
+	state readState
+	// tracked means that the key was read in this session, and is read again after each change. confirmed means on
 	// the current connection of the session.
 	tracked, confirmed bool
 	// length is the last reply of this session, and equal how many replies in a row had the same length.
@@ -52,9 +52,9 @@ type reading struct {
 	equal  int
 	// overdrawn means that all namespaces that watch the key have taken too many messages.
 	overdrawn bool
-	// seenAt is when the key was last armed, or a change of it was reported.
+	// seenAt is when its length last came, or a change of it was reported.
 	seenAt time.Time
-	// sentAt is when it was last read. due is when it is to be read, if it has an index in the queue of reads.
+	// sentAt is when the read was last sent. due is when it is to be read, if it has an index in the queue of reads.
 	sentAt, due time.Time
 	index       int
 }
@@ -84,7 +84,7 @@ func (n *Node) planReading(k *key) {
 		if n.tracks++; n.tracks == 1 {
 			n.options.Recorder.Tracked(n.options.Name, n.options.Database, false)
 		}
-		k.read.state = disarmed
+		k.read.state = invalid
 		n.schedule(k, time.Time{})
 	case !wanted && k.read.state != unwanted:
 		if n.tracks--; n.tracks == 0 {
@@ -99,7 +99,7 @@ func (n *Node) planReading(k *key) {
 
 // pace sets when a key is read that is to be read.
 func (n *Node) pace(k *key) {
-	if k.read.index != notDue && k.read.confirmed && k.read.state == disarmed {
+	if k.read.index != notDue && k.read.confirmed && k.read.state == invalid {
 		n.schedule(k, k.read.sentAt.Add(n.spacing(k)))
 	}
 }
@@ -137,10 +137,10 @@ func (n *Node) takeDue(now time.Time) (keys []*key) {
 	return keys
 }
 
-// arm records the length of a key, which is armed now. It wakes those who watch it, because the key may have changed since
-// it was last armed. An equal length may hide that one element was added and another one removed, so it counts as growth,
-// but not always.
-func (n *Node) arm(name string, length int64) {
+// lengthRead records the length of a key, which the server tracks now. It wakes those who watch it, because the key may have
+// changed since it was last read. An equal length may hide that one element was added and another one removed, so it counts
+// as growth, but not always.
+func (n *Node) lengthRead(name string, length int64) {
 	k := n.keys[name]
 	if k == nil || k.read.state != inFlight {
 		return
@@ -159,7 +159,7 @@ func (n *Node) arm(name string, length int64) {
 		cause = coalesce.Shrink
 	}
 	now := time.Now()
-	k.read.state, k.read.length, k.read.seenAt = armed, length, now
+	k.read.state, k.read.length, k.read.seenAt = valid, length, now
 	k.read.overdrawn = n.overdrawn(k, now)
 	n.wake(k, tracked, cause)
 }
@@ -169,7 +169,7 @@ func (n *Node) overdrawn(k *key, now time.Time) (all bool) {
 	all = true
 	for id, w := range k.watchers {
 		if w.Track {
-			all = !n.options.Budgets.Spend(id.Namespace, now) && all
+			all = !n.options.Budgets.Charge(id.Namespace, now) && all
 		}
 	}
 	return all
@@ -189,46 +189,46 @@ func (n *Node) refuse(name string, after time.Duration) {
 	n.schedule(k, time.Now().Add(after))
 }
 
-// invalidated records that the server reported a change of a key, and tracks it no longer. It reports whether the key was
-// armed. If not, nobody asked for the message. Redis also tracks a key whose read it rejected.
-func (n *Node) invalidated(k *key) (wasArmed bool) {
-	if k == nil || k.read.state != armed && k.read.state != refused {
+// invalidated records that the server reported a change of a key, and tracks it no longer. It reports whether the
+// length was valid. If not, nobody asked for the message. Redis also tracks a key whose read it rejected.
+func (n *Node) invalidated(k *key) (wasValid bool) {
+	if k == nil || k.read.state != valid && k.read.state != refused {
 		return false
 	}
-	wasArmed = k.read.state == armed
-	k.read.state, k.read.seenAt = disarmed, time.Now()
+	wasValid = k.read.state == valid
+	k.read.state, k.read.seenAt = invalid, time.Now()
 	n.schedule(k, k.read.sentAt.Add(n.spacing(k)))
-	return wasArmed
+	return wasValid
 }
 
 // invalidate handles a message about changed keys: their names, or nil after a flush.
 func (n *Node) invalidate(names any) error {
 	n.invalidations()
 	list, _ := names.([]any)
-	asked, unasked := 0, 0
+	expected, unsolicited := 0, 0
 	if len(list) == 0 {
-		unasked = 1 // Nothing limits how many of these a server sends.
+		unsolicited = 1 // Nothing limits how many of these a server sends.
 	}
 	if names == nil {
 		for _, k := range n.keys {
 			if n.invalidated(k) {
-				asked++
+				expected++
 			}
 		}
 	}
 	for _, each := range list {
 		name, _ := each.(string)
 		if n.invalidated(n.keys[name]) {
-			asked++
+			expected++
 		} else {
-			unasked++
+			unsolicited++
 		}
 	}
-	if asked > 0 && !n.proven {
+	if expected > 0 && !n.proven {
 		n.proven = true
 		n.wakeAllLocked()
 	}
-	return n.unsolicited(nil, unasked)
+	return n.unsolicited(nil, unsolicited)
 }
 
 // track records the reply to CLIENT TRACKING ON. All keys are to be read on this connection.
@@ -239,7 +239,7 @@ func (n *Node) track() {
 	}
 	for _, k := range n.keys {
 		if k.read.state != unwanted {
-			k.read.state = disarmed
+			k.read.state = invalid
 			n.schedule(k, time.Time{})
 		}
 	}
@@ -270,7 +270,7 @@ func (r *reading) end(moves bool) {
 	r.tracked = r.tracked && moves
 	r.confirmed, r.equal = false, 0
 	if r.state != unwanted {
-		r.state = disarmed
+		r.state = invalid
 	}
 }
 

@@ -51,7 +51,7 @@ func TestAnInvalidationIsFollowedByAReadAndAWake(t *testing.T) {
 		state := h.State("a")
 		h.Expect(state.Proven).To(BeTrue())
 		h.Expect(state.Tracked).To(BeTrue())
-		h.Expect(state.Armed.Present).To(BeTrue())
+		h.Expect(state.Valid.Present).To(BeTrue())
 	})
 }
 
@@ -198,7 +198,7 @@ func TestAFlushIsReadInBatches(t *testing.T) {
 		}), byTracking, numbers(many)...)
 		h.Eventually(reads.Load).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeEquivalentTo(2 * many))
 		synctest.Wait()
-		h.Expect(h.State("7").Armed.Present).To(BeTrue())
+		h.Expect(h.State("7").Valid.Present).To(BeTrue())
 		h.Expect(h.ended()).To(BeZero())
 	})
 }
@@ -342,7 +342,7 @@ func TestFloodsAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, flood := range map[string]string{
 		"keys that nobody watches": invalidationOf("b"),
-		"an armed key":             invalidationOf("a"),
+		"a tracked key":            invalidationOf("a"),
 		"all keys":                 ">2\r\n+invalidate\r\n_\r\n",
 		"keys of another type":     ">2\r\n+invalidate\r\n*2\r\n:1\r\n*0\r\n",
 		"many keys at once":        ">2\r\n+invalidate\r\n*1000\r\n" + strings.Repeat("+b\r\n", 1000),

@@ -52,7 +52,7 @@ func TestASessionWithRedis62(t *testing.T) {
 		state := h.State("emails")
 		h.Expect(state.Subscription.Present).To(BeTrue())
 		h.Expect(state.Subscription.HeardAt).NotTo(BeZero())
-		h.Expect(state.Armed.Present).To(BeTrue())
+		h.Expect(state.Valid.Present).To(BeTrue())
 		h.Expect(state.Proven).To(BeTrue())
 		h.Expect(reads.Load()).To(BeEquivalentTo(2), "after the invalidation again")
 		verdict, _ := verify.Judge(h.Evidence(), verify.Key{

@@ -287,7 +287,7 @@ func (s *session) length(name string, reply any, rejection *failure.Error) error
 	length, is := reply.(int64)
 	switch {
 	case rejection != nil && rejection.Reason == failure.ReasonWrongType:
-		s.node.arm(name, unknownLength)
+		s.node.lengthRead(name, unknownLength)
 	case rejection != nil && (rejection.Reason == failure.ReasonUnreachable || failure.IsRedirection(rejection)):
 		s.node.refuse(name, s.node.options.Timing.RefusedRetry) // The server may be loading its data, for example.
 	case rejection != nil:
@@ -295,7 +295,7 @@ func (s *session) length(name string, reply any, rejection *failure.Error) error
 	case !is || length < 0:
 		return errUnexpected
 	default:
-		s.node.arm(name, length)
+		s.node.lengthRead(name, length)
 	}
 	return nil
 }

@@ -38,30 +38,44 @@ func (n *Node) inspectSetting(ctx context.Context) {
 	}
 }
 
-// askSetting reads the setting, and adds missing flags if configured. After that it reads the setting again, because some
-// servers reply OK and change nothing.
+// askSetting reads the setting, and adds missing flags if configured.
 func (n *Node) askSetting(ctx context.Context) (setting verify.Setting, answered bool) {
 	if setting, answered = n.getSetting(ctx); !answered {
 		return setting, false
 	}
-	classes := n.Classes()
-	wanted := setting.Flags.WithRecommended(classes...)
-	news := false
-	if n.options.Configure && setting.Readable && wanted != setting.Flags {
-		news = n.evidence.SettingRead(setting, time.Now()) // Until now the server has published nothing for the missing flags.
-		refused := n.setSetting(ctx, wanted)
-		if setting, answered = n.getSetting(ctx); !answered {
-			if news {
-				n.WakeAll()
-			}
-			return setting, false
+	news := n.evidence.SettingRead(setting, time.Now()) // Until now the server has published nothing for missing flags.
+	if n.options.Configure && setting.Readable && n.lacksFlags(setting) {
+		if setting, answered = n.addFlags(ctx); answered {
+			news = n.evidence.SettingRead(setting, time.Now()) || news
 		}
-		setting.Refused = refused || setting.Flags.WithRecommended(classes...) != setting.Flags
 	}
-	if n.evidence.SettingRead(setting, time.Now()) || news {
+	if news {
 		n.WakeAll()
 	}
-	return setting, true
+	return setting, answered
+}
+
+// lacksFlags reports whether the setting has not all flags that the keys of the node need.
+func (n *Node) lacksFlags(setting verify.Setting) bool {
+	return setting.Flags.WithRecommended(n.Classes()...) != setting.Flags
+}
+
+// addFlags adds missing flags, and reads the setting again, because some servers reply OK and change nothing. Meanwhile no
+// other node of the server does that, so none replaces the value that another one has just set.
+func (n *Node) addFlags(ctx context.Context) (setting verify.Setting, answered bool) {
+	select {
+	case n.options.Setting <- struct{}{}:
+	case <-ctx.Done():
+		return setting, false
+	}
+	defer func() { <-n.options.Setting }()
+	if setting, answered = n.getSetting(ctx); !answered || !setting.Readable || !n.lacksFlags(setting) {
+		return setting, answered
+	}
+	refused := n.setSetting(ctx, setting.Flags.WithRecommended(n.Classes()...))
+	setting, answered = n.getSetting(ctx)
+	setting.Refused = answered && (refused || n.lacksFlags(setting))
+	return setting, answered
 }
 
 // untilAsking returns the time until the next read.

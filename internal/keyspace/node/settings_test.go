@@ -52,7 +52,7 @@ func inspectOn(
 	is := &inspected{changed: coalesce.NewSignal()}
 	is.Node = New(Options{
 		Conn: pool.Conn(endpoint, 0), Wake: func(ID, coalesce.Cause) { is.changed.Set() },
-		Configure: configure, Recorder: &harness{}, Timing: DefaultTiming(), Log: logr.Discard(),
+		Configure: configure, Setting: NewSettingLock(), Recorder: &harness{}, Timing: DefaultTiming(), Log: logr.Discard(),
 	})
 	for _, class := range classes {
 		is.Watch(string(class), named("a"), Interest{Class: class, Notify: true}, false)

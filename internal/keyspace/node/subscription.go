@@ -11,6 +11,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/moment"
 )
 
 // status is the state of the subscription to the channel of a key.
@@ -115,7 +116,7 @@ func (n *Node) deny(names []string, forbidden bool) {
 			n.wake(k, notified, coalesce.Changed)
 		}
 		k.sub.status, k.sub.forbidden, k.sub.retryAt, k.sub.resumes = denied, forbidden, retryAt, false
-		n.retryAt = verify.Earlier(n.retryAt, retryAt)
+		n.retryAt = moment.First(n.retryAt, retryAt)
 		n.plan(k)
 	}
 }
@@ -130,7 +131,7 @@ func (n *Node) retry(now time.Time) {
 		switch {
 		case k.sub.status != denied:
 		case now.Before(k.sub.retryAt):
-			n.retryAt = verify.Earlier(n.retryAt, k.sub.retryAt)
+			n.retryAt = moment.First(n.retryAt, k.sub.retryAt)
 		default:
 			k.sub.status = absent
 			n.plan(k)

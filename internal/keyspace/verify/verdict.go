@@ -125,22 +125,6 @@ func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) (rea
 	}
 }
 
-// Earlier returns the earlier of two times, of which a zero one does not count.
-func Earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// Later returns the later of two times.
-func Later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 // notConfigured returns the verdict on keys while the setting lacks flags for one of them.
 func notConfigured(setting Setting, wanted func() []Class) Verdict {
 	if setting.Extended && !setting.Refused {

@@ -62,8 +62,9 @@ type Endpoint struct {
 	// Mode says whether this is a deployment, and Role what a server must be.
 	Mode Mode
 	Role Role
-	// Deployment is the deployment that a server belongs to, as text. It is empty for a server that the user names.
-	Deployment string
+	// deployment is the deployment that a server belongs to; none for a server that the user names. As a handle it takes little
+	// memory.
+	deployment unique.Handle[Endpoint]
 	// Sentinels says how to ask the sentinels. It has a value only with ModeSentinel. As a handle it takes little memory
 	// in all other endpoints.
 	Sentinels unique.Handle[Sentinels]
@@ -109,7 +110,7 @@ func (e Endpoint) ServerAt(address string) Endpoint {
 		role = RoleMaster
 	}
 	return Endpoint{
-		Address: address, Deployment: e.String(), Role: role,
+		Address: address, deployment: unique.Make(e), Role: role,
 		Username: e.Username, Password: e.Password, TLS: e.TLS, Namespace: e.Namespace,
 	}
 }
@@ -118,9 +119,20 @@ func (e Endpoint) ServerAt(address string) Endpoint {
 func (e Endpoint) SentinelAt(address string) Endpoint {
 	with := e.Sentinels.Value()
 	return Endpoint{
-		Address: address, Deployment: e.String(), Role: RoleSentinel,
+		Address: address, deployment: unique.Make(e), Role: RoleSentinel,
 		Username: with.Username, Password: with.Password, TLS: with.TLS, Namespace: e.Namespace,
 	}
+}
+
+// IsMember reports whether the endpoint is a server of a deployment.
+func (e Endpoint) IsMember() bool { return e.deployment != unique.Handle[Endpoint]{} }
+
+// Named returns what the user names: the deployment that a server belongs to, and otherwise the endpoint itself.
+func (e Endpoint) Named() Endpoint {
+	if e.IsMember() {
+		return e.deployment.Value()
+	}
+	return e
 }
 
 // Addresses returns the addresses of a deployment to ask first.
@@ -133,8 +145,8 @@ func (e Endpoint) String() string {
 	if e == (Endpoint{Address: e.Address}) {
 		return e.Address
 	}
-	if e.Deployment != "" { // The rest follows from the deployment.
-		return e.Address + " (" + e.Role.String() + " of " + e.Deployment + ")"
+	if e.IsMember() { // The rest follows from the deployment.
+		return e.Address + " (" + e.Role.String() + " of " + e.Named().String() + ")"
 	}
 	var text strings.Builder
 	text.WriteString(e.Address)

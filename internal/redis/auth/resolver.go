@@ -42,7 +42,7 @@ func NewResolver(secrets Secrets, allowInsecure bool) *Resolver {
 }
 
 // Load reads the Secrets that an endpoint names and returns its credentials. The message of the error tells the user
-// what to correct. [Withdrawn] reports what the error means for credentials that were loaded earlier.
+// what to correct. [Revoked] reports what the error means for credentials that were loaded earlier.
 func (r *Resolver) Load(ctx context.Context, e Endpoint) (*Credentials, *failure.Error) {
 	loaded, err := r.load(ctx, e)
 	if err == nil {
@@ -58,9 +58,9 @@ func (r *Resolver) Load(ctx context.Context, e Endpoint) (*Credentials, *failure
 	}
 }
 
-// Withdrawn reports whether an error of [Resolver.Load] means that credentials which were loaded earlier must not be
+// Revoked reports whether an error of [Resolver.Load] means that credentials which were loaded earlier must not be
 // used any longer, because the Secret was deleted or is invalid. Other errors do not tell what the Secrets contain.
-func Withdrawn(cause *failure.Error) bool {
+func Revoked(cause *failure.Error) bool {
 	return cause.Reason != failure.ReasonUnreachable && cause.Reason != failure.ReasonSecretForbidden
 }
 

@@ -61,10 +61,10 @@ func TestWhatIsWithdrawn(t *testing.T) {
 	otherKey := secured
 	otherKey.Password.Key = "other"
 	for name, test := range map[string]struct {
-		endpoint  auth.Endpoint
-		secrets   auth.Secrets
-		reason    failure.Reason
-		withdrawn bool
+		endpoint auth.Endpoint
+		secrets  auth.Secrets
+		reason   failure.Reason
+		revoked  bool
 	}{
 		"no such Secret":       {secured, fails(absent), failure.ReasonSecretNotFound, true},
 		"no such key":          {otherKey, holds("secret"), failure.ReasonSecretNotFound, true},
@@ -81,7 +81,7 @@ func TestWhatIsWithdrawn(t *testing.T) {
 			credentials, cause := auth.NewResolver(test.secrets, false).Load(t.Context(), test.endpoint)
 			g.Expect(credentials).To(BeNil())
 			g.Expect(cause.Reason).To(Equal(test.reason))
-			g.Expect(auth.Withdrawn(cause)).To(Equal(test.withdrawn))
+			g.Expect(auth.Revoked(cause)).To(Equal(test.revoked))
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"miracle.dev/scaledjob-operator/internal/moment"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
@@ -83,8 +84,8 @@ func firstExpiry(texts ...string) (first time.Time) {
 	for _, text := range texts {
 		for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
 			certificate, err := x509.ParseCertificate(block.Bytes)
-			if err == nil && (first.IsZero() || certificate.NotAfter.Before(first)) {
-				first = certificate.NotAfter
+			if err == nil {
+				first = moment.First(first, certificate.NotAfter)
 			}
 		}
 	}

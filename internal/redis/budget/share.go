@@ -38,8 +38,8 @@ func (s *Share) Left() time.Duration { return time.Duration(s.limiter.Tokens()) 
 // Full reports whether all is saved up that can be, so that a new Share would be the same.
 func (s *Share) Full() bool { return s.Left() >= burst }
 
-// Spend records that something took so long.
-func (s *Share) Spend(took time.Duration) {
+// Charge records that something took so long.
+func (s *Share) Charge(took time.Duration) {
 	if took = min(took, burst, s.Left()+mostDebt); took > 0 {
 		s.limiter.ReserveN(time.Now(), int(took))
 	}

@@ -30,7 +30,7 @@ func TestATenthOfTheTimeIsSpent(t *testing.T) {
 				running.Go(func() {
 					for share.Wait(ctx) == nil && ctx.Err() == nil {
 						time.Sleep(each)
-						share.Spend(each)
+						share.Charge(each)
 						mu.Lock()
 						spent += each
 						mu.Unlock()
@@ -51,7 +51,7 @@ func TestADebtIsBounded(t *testing.T) {
 		share := New()
 		g.Expect(share.Full()).To(BeTrue())
 		for range 10 {
-			share.Spend(time.Hour)
+			share.Charge(time.Hour)
 		}
 		g.Expect(share.Left()).To(BeNumerically("~", -mostDebt, time.Microsecond))
 		began := time.Now()
@@ -68,11 +68,11 @@ func TestNobodyWaitsWithoutADebt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		share := New()
-		share.Spend(burst)
+		share.Charge(burst)
 		began := time.Now()
 		g.Expect(share.Wait(t.Context())).To(Succeed())
 		g.Expect(time.Since(began)).To(BeZero())
-		share.Spend(time.Millisecond)
+		share.Charge(time.Millisecond)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		g.Expect(share.Wait(ctx)).To(MatchError(context.Canceled))

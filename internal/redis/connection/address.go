@@ -90,7 +90,7 @@ func (s *server) follow(answer []string) (moved bool) {
 		s.mu.Unlock()
 		return false
 	}
-	moved = s.pin.compare(answer, s.timing.restAfterMove)
+	moved = s.pin.compare(answer, s.timing.moveCooldown)
 	var retired clients
 	if moved {
 		retired = *s.setInUse(s.inUse.credentials)
@@ -106,8 +106,8 @@ func (s *server) follow(answer []string) (moved bool) {
 // returns true.
 //
 // Some name servers return only a few of many addresses, in rotation. So the address must be missing from two equal
-// answers in a row, and moves are at least rest apart.
-func (p *pin) compare(answer []string, rest time.Duration) (moved bool) {
+// answers in a row, and moves are at least a cooldown apart.
+func (p *pin) compare(answer []string, cooldown time.Duration) (moved bool) {
 	slices.Sort(answer)
 	before := p.answer
 	p.answer = nil
@@ -115,7 +115,7 @@ func (p *pin) compare(answer []string, rest time.Duration) (moved bool) {
 		return false
 	}
 	p.answer = answer
-	if !slices.Equal(before, answer) || time.Since(p.movedAt) < rest {
+	if !slices.Equal(before, answer) || time.Since(p.movedAt) < cooldown {
 		return false
 	}
 	p.address, p.movedAt = netip.AddrPort{}, time.Now()

@@ -69,7 +69,7 @@ func (n *network) dial(_ context.Context, _, address string) (net.Conn, error) {
 // hostNamed returns a server with a host name, whose connections are made with dial.
 func hostNamed(dial dialFunc) *server {
 	pool := NewPool(Options{Dial: dial})
-	pool.timing.restAfterMove = rest
+	pool.timing.moveCooldown = rest
 	return pool.newServer(auth.Endpoint{Address: name})
 }
 

@@ -136,7 +136,7 @@ func changing(t *testing.T, s *server, changes int) map[*redis.Client]bool {
 			select {
 			case <-s.fell:
 				s.stillDown(errRefusedConnection)
-				s.withdraw(inUse)
+				s.revoke(inUse)
 				s.markUp(newCredentials())
 			default:
 				if retired, done := s.replace(inUse, newCredentials()); done {

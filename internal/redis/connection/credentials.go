@@ -140,7 +140,7 @@ func (s *server) firstClient(ctx context.Context, database int) (*redis.Client, 
 	if client := s.client(database); client != nil {
 		return client, nil
 	}
-	return nil, failure.ErrBusy // The credentials were withdrawn meanwhile.
+	return nil, failure.ErrBusy // The credentials were revoked meanwhile.
 }
 
 // reload is load with the timeout of a call.
@@ -174,10 +174,10 @@ func (s *server) lookAgain(ctx context.Context) (*auth.Credentials, *failure.Err
 		return known, nil
 	case cause == nil:
 		return loaded, nil
-	case known != nil && !auth.Withdrawn(cause):
+	case known != nil && !auth.Revoked(cause):
 		return known, nil
 	default:
-		s.withdraw(known)
+		s.revoke(known)
 		return nil, cause
 	}
 }

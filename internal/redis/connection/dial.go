@@ -77,7 +77,7 @@ func (s *server) connectIfUp(
 	if err == nil {
 		return taken.hold(conn), nil
 	}
-	if farewell, ok := errors.AsType[*resp.FarewellError](err); ok && failure.TooManyClients(farewell.Reply) {
+	if final, ok := errors.AsType[*resp.FinalError](err); ok && failure.TooManyClients(final.Reply) {
 		s.permits.giveBack()
 	}
 	if gaveUp := errors.Is(ctx.Err(), context.Canceled); alone && !gaveUp && belowRedis(err) {

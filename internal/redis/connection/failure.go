@@ -80,8 +80,8 @@ func clock(lateAfter time.Duration, count func(more int)) (done func()) {
 // excused reports whether a failure does not mean that the server is down. That is so if a call timed out while the
 // server has answered another call since began, or if the server has too many clients while a connection still works.
 func (s *server) excused(cause *failure.Error, began time.Time) (excused bool) {
-	farewell, said := errors.AsType[*resp.FarewellError](cause)
-	if said && failure.TooManyClients(farewell.Reply) && s.permits.serving() {
+	final, said := errors.AsType[*resp.FinalError](cause)
+	if said && failure.TooManyClients(final.Reply) && s.permits.serving() {
 		return true
 	}
 	s.count(func(t *traffic) { excused = failure.IsTimeout(cause) && t.worked.After(began) })

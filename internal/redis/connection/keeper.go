@@ -86,7 +86,7 @@ func (p *Pool) revive(ctx context.Context, s *server) {
 func (p *Pool) logDown(s *server) {
 	_, cause := s.current()
 	endpoint, text := s.endpoint.String(), cause.Cause()
-	if s.endpoint.Deployment != "" && s.passwords.In(endpoint) { // A server may announce what it was given.
+	if s.endpoint.IsMember() && s.passwords.In(endpoint) { // A server may announce what it was given.
 		endpoint, text = "[redacted]", "[redacted]" // The cause may name the address.
 	}
 	p.log.Info("Redis cannot be used", "endpoint", endpoint, "reason", cause.Reason, "cause", text)

@@ -24,7 +24,7 @@ var named = auth.Endpoint{Address: "redis.mail.svc:6379"}
 // zone is a DNS zone with one name, and a network with a server at each address.
 type zone struct {
 	servers map[string]*redistest.Server // by address
-	rest    time.Duration                // see timing.restAfterMove
+	rest    time.Duration                // see timing.moveCooldown
 
 	mu        sync.Mutex
 	addresses []string
@@ -94,7 +94,7 @@ func (z *zone) dial(ctx context.Context, network, address string) (net.Conn, err
 func (z *zone) start(t *testing.T) *Conn {
 	t.Helper()
 	pool := start(t, z.dial, patient, func(p *Pool) {
-		p.dns, p.timing.lookUp, p.timing.restAfterMove = z, 10*time.Millisecond, z.rest
+		p.dns, p.timing.lookUp, p.timing.moveCooldown = z, 10*time.Millisecond, z.rest
 	})
 	return pool.Conn(named, 0)
 }

@@ -35,8 +35,8 @@ type timing struct {
 	sweep       time.Duration // interval of the check for unused endpoints
 	lookUp      time.Duration // interval of the DNS look-ups
 	reread      time.Duration // interval of reading the Secrets of an endpoint
-	// restAfterMove is how long no other move to another address follows.
-	restAfterMove time.Duration
+	// moveCooldown is how long no other move to another address follows.
+	moveCooldown time.Duration
 }
 
 func productionTiming() timing {
@@ -51,7 +51,7 @@ func productionTiming() timing {
 		lookUp:      15 * time.Second,
 		reread:      failure.RejectedRetry / 2,
 
-		restAfterMove: 5 * time.Minute,
+		moveCooldown: 5 * time.Minute,
 	}
 }
 
@@ -73,8 +73,8 @@ type Pool struct {
 	mu      sync.Mutex
 	closed  bool
 	servers map[auth.Endpoint]*server
-	// deployments has those of the servers that belong to a deployment, by its name.
-	deployments map[string]map[auth.Endpoint]*server
+	// deployments has those of the servers that belong to a deployment.
+	deployments map[auth.Endpoint]map[auth.Endpoint]*server
 	quota       *serverQuota
 	// claiming is true once there was a claim. From then on, servers without a claim are not kept.
 	claiming bool
@@ -137,7 +137,7 @@ func NewPool(options Options) *Pool {
 		calls:       newCallQuota(),
 		connections: max(cmp.Or(options.Connections, DefaultConnections), LeastConnections),
 		servers:     map[auth.Endpoint]*server{},
-		deployments: map[string]map[auth.Endpoint]*server{},
+		deployments: map[auth.Endpoint]map[auth.Endpoint]*server{},
 		quota:       newServerQuota(options.ServersPerTenant),
 		renewals:    make(chan struct{}, renewalsAtOnce),
 		restored:    func(auth.Endpoint) { /* nobody asks for it */ },
@@ -275,7 +275,7 @@ func (p *Pool) Open() map[string]int {
 	open := map[string]int{}
 	for _, server := range servers {
 		if taken := server.permits.inUse(); taken > 0 {
-			open[cmp.Or(server.endpoint.Deployment, server.endpoint.String())] += taken
+			open[server.endpoint.Named().String()] += taken
 		}
 	}
 	return open

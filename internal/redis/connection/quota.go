@@ -74,7 +74,7 @@ func (p *Pool) drop(given serverDatabase, had bool) (end func()) {
 	if !had || p.quota.claimed(given) {
 		return func() { /* nothing to close */ }
 	}
-	servers := p.serversOf(given.endpoint, deploymentName(given.endpoint))
+	servers := p.serversOf(given.endpoint)
 	if p.quota.endpointClaimed(given.endpoint) {
 		return func() {
 			for _, server := range servers {
@@ -92,24 +92,13 @@ func (p *Pool) drop(given serverDatabase, had bool) (end func()) {
 	}
 }
 
-// serversOf returns the servers of an endpoint that was claimed: itself, or those of the deployment with this name. Call
-// it with the lock held. It does not look at the servers of others: each reconcile may need it.
-func (p *Pool) serversOf(claimed auth.Endpoint, deployment string) (found []*server) {
-	if deployment != "" {
-		return slices.Collect(maps.Values(p.deployments[deployment]))
+// serversOf returns the servers of an endpoint that was claimed: itself, or those of the deployment. Call it with the lock
+// held. It does not look at the servers of others: each reconcile may need it.
+func (p *Pool) serversOf(claimed auth.Endpoint) []*server {
+	if named := p.servers[claimed]; named != nil {
+		return []*server{named}
 	}
-	if server := p.servers[claimed]; server != nil {
-		found = append(found, server)
-	}
-	return found
-}
-
-// deploymentName returns what the servers of a deployment have as its name; empty for a server that the user names.
-func deploymentName(e auth.Endpoint) string {
-	if e.Mode == auth.ModeStandalone {
-		return ""
-	}
-	return e.String()
+	return slices.Collect(maps.Values(p.deployments[claimed]))
 }
 
 // remember adds a server to the pool. Call it with the lock held.
@@ -118,23 +107,23 @@ func (p *Pool) remember(of *server) {
 	if p.startKeeper != nil {
 		p.startKeeper(of)
 	}
-	name := of.endpoint.Deployment
-	if name == "" {
+	if !of.endpoint.IsMember() {
 		return
 	}
-	if p.deployments[name] == nil {
-		p.deployments[name] = map[auth.Endpoint]*server{}
+	deployment := of.endpoint.Named()
+	if p.deployments[deployment] == nil {
+		p.deployments[deployment] = map[auth.Endpoint]*server{}
 	}
-	p.deployments[name][of.endpoint] = of
+	p.deployments[deployment][of.endpoint] = of
 }
 
 // forget removes a server from the pool. Call it with the lock held.
 func (p *Pool) forget(of *server) {
 	delete(p.servers, of.endpoint)
-	name := of.endpoint.Deployment
-	delete(p.deployments[name], of.endpoint)
-	if len(p.deployments[name]) == 0 {
-		delete(p.deployments, name)
+	deployment := of.endpoint.Named()
+	delete(p.deployments[deployment], of.endpoint)
+	if len(p.deployments[deployment]) == 0 {
+		delete(p.deployments, deployment)
 	}
 }
 
@@ -206,10 +195,8 @@ type serverQuota struct {
 	tenants   map[string]share
 	// users has the number of owners that claim a database.
 	users map[serverDatabase]int
-	// endpoints has, for each endpoint, the number of its databases with a claim. deployments has the names of those that
-	// are deployments.
-	endpoints   map[auth.Endpoint]int
-	deployments map[string]struct{}
+	// endpoints has, for each endpoint, the number of its databases with a claim.
+	endpoints map[auth.Endpoint]int
 }
 
 // newServerQuota returns a serverQuota with a limit of perTenant databases for the owners of one tenant together. 0
@@ -218,7 +205,6 @@ func newServerQuota(perTenant int) *serverQuota {
 	return &serverQuota{
 		perTenant: perTenant, byOwner: map[Owner]claim{},
 		tenants: map[string]share{}, users: map[serverDatabase]int{}, endpoints: map[auth.Endpoint]int{},
-		deployments: map[string]struct{}{},
 	}
 }
 
@@ -250,9 +236,6 @@ func (q *serverQuota) record(by Owner, wanted claim) {
 	q.users[wanted.serverDatabase]++
 	if q.users[wanted.serverDatabase] == 1 {
 		q.endpoints[wanted.endpoint]++
-		if wanted.endpoint.Mode != auth.ModeStandalone {
-			q.deployments[wanted.endpoint.String()] = struct{}{}
-		}
 	}
 }
 
@@ -277,8 +260,8 @@ func (q *serverQuota) remove(by Owner) (given claim, had bool) {
 	if len(of) == 0 {
 		delete(q.tenants, by.Tenant)
 	}
-	if decrement(q.users, given.serverDatabase) && decrement(q.endpoints, given.endpoint) && given.endpoint.Mode != auth.ModeStandalone {
-		delete(q.deployments, given.endpoint.String())
+	if decrement(q.users, given.serverDatabase) {
+		decrement(q.endpoints, given.endpoint)
 	}
 	return given, true
 }
@@ -298,10 +281,4 @@ func (q *serverQuota) claimed(server serverDatabase) bool { return q.users[serve
 
 // endpointClaimed reports whether there is a claim for any database of the endpoint, or of the deployment that it
 // belongs to.
-func (q *serverQuota) endpointClaimed(e auth.Endpoint) bool {
-	if e.Deployment != "" {
-		_, claimed := q.deployments[e.Deployment]
-		return claimed
-	}
-	return q.endpoints[e] > 0
-}
+func (q *serverQuota) endpointClaimed(e auth.Endpoint) bool { return q.endpoints[e.Named()] > 0 }

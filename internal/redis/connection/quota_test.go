@@ -228,7 +228,7 @@ func TestDeploymentIsForgottenWithItsServers(t *testing.T) {
 		g.Expect(pool.forgetIdle(server)).To(BeTrue())
 	}
 	g.Expect(pool.serversIn(mine)).To(BeEmpty())
-	g.Expect(pool.deployments).NotTo(HaveKey(mine.String()))
+	g.Expect(pool.deployments).NotTo(HaveKey(mine))
 }
 
 // A Cluster counts as many servers as it has masters with keys of the owners, each once, and as one while they are not known.

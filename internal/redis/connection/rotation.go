@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"miracle.dev/scaledjob-operator/internal/moment"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
@@ -30,9 +31,9 @@ func (p *Pool) renew(ctx context.Context, server *server) {
 	loaded, cause := server.reload(ctx)
 	<-p.renewals
 	switch {
-	case cause != nil && auth.Withdrawn(cause):
+	case cause != nil && auth.Revoked(cause):
 		server.markDown(inUse, cause)
-		server.withdraw(inUse)
+		server.revoke(inUse)
 	case cause != nil:
 		p.logUnread(server, cause)
 	case loaded.Same(inUse):
@@ -84,9 +85,7 @@ func (p *Pool) CertificatesExpire(e auth.Endpoint) (first time.Time) {
 	}
 	for _, server := range p.serversIn(e) {
 		inUse, _ := server.current()
-		if at := inUse.Expires(); !at.IsZero() && (first.IsZero() || at.Before(first)) {
-			first = at
-		}
+		first = moment.First(first, inUse.Expires())
 	}
 	return first
 }
@@ -107,8 +106,7 @@ func (p *Pool) Rejected(e auth.Endpoint) *failure.Error {
 
 // serversIn is serversOf without the lock.
 func (p *Pool) serversIn(claimed auth.Endpoint) []*server {
-	name := deploymentName(claimed)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.serversOf(claimed, name)
+	return p.serversOf(claimed)
 }

@@ -219,8 +219,8 @@ func (s *server) replace(before, after *auth.Credentials) (retired *clients, don
 	return s.setInUse(after), true
 }
 
-// withdraw stops the use of credentials and closes the connections that use them, unless others are in use by now.
-func (s *server) withdraw(inUse *auth.Credentials) {
+// revoke stops the use of credentials and closes the connections that use them, unless others are in use by now.
+func (s *server) revoke(inUse *auth.Credentials) {
 	s.mu.Lock()
 	if s.inUse.credentials != inUse {
 		s.mu.Unlock()

@@ -101,10 +101,10 @@ func TestOnlyWhatIsInUseIsWithdrawn(t *testing.T) {
 	renewed := server.changed
 	server.replace(before, after)
 	g.Expect(renewed).To(BeClosed())
-	server.withdraw(before)
+	server.revoke(before)
 	inUse, _ := server.current()
 	g.Expect(inUse).To(BeIdenticalTo(after))
-	server.withdraw(after)
+	server.revoke(after)
 	inUse, _ = server.current()
 	g.Expect(inUse).To(BeNil())
 }

@@ -17,7 +17,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
-// Wire is one connection to one database for commands, their replies, and the messages that a server sends unasked:
+// Wire is one connection to one database for commands, their replies, and the messages that a server sends unsolicited:
 // notifications and invalidations. The protocol is RESP3 if the server speaks it.
 //
 // [Wire.Send] and [Wire.Receive] may be called concurrently. The end of a context interrupts neither; call Close for

@@ -86,7 +86,7 @@ type Error struct {
 func (e *Error) Error() string { return string(e.Reason) + ": " + e.Cause() }
 
 // Cause returns the text of the cause, shortened for logs.
-func (e *Error) Cause() string { return Shorten(e.Err.Error()) }
+func (e *Error) Cause() string { return shorten(e.Err.Error()) }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
@@ -115,8 +115,8 @@ type class struct {
 // classOf goes from the most specific to the least specific evidence: a reply of the server, an error of the operator
 // itself, TLS, the transport.
 func classOf(err error) class {
-	if farewell, ok := errors.AsType[*resp.FarewellError](err); ok {
-		return classifyReply(farewell.Reply)
+	if final, ok := errors.AsType[*resp.FinalError](err); ok {
+		return classifyReply(final.Reply)
 	}
 	if reply := errorReply(err); reply != "" {
 		return classifyReply(reply)
@@ -200,8 +200,8 @@ func errorReply(err error) string {
 // MaxLogged is how many bytes of an error are logged.
 const MaxLogged = 1 << 10
 
-// Shorten cuts a text to the length that is logged.
-func Shorten(text string) string {
+// shorten cuts a text to the length that is logged.
+func shorten(text string) string {
 	if len(text) <= MaxLogged {
 		return text
 	}

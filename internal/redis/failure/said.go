@@ -27,9 +27,9 @@ func (e *Error) Redacted(show func(said string) string) *Error {
 
 // redacted returns the error to show instead of err; nil if err can be shown.
 func redacted(err error, show func(said string) string) error {
-	if farewell, ok := errors.AsType[*resp.FarewellError](err); ok {
-		if shown := show(farewell.Reply); shown != farewell.Reply {
-			return farewell.Showing(shown)
+	if final, ok := errors.AsType[*resp.FinalError](err); ok {
+		if shown := show(final.Reply); shown != final.Reply {
+			return final.Showing(shown)
 		}
 		return nil
 	}

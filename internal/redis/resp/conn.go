@@ -19,16 +19,16 @@ type guarded struct {
 	// bad is the error of the reply that was rejected. It is kept, because the client library ignores errors while it
 	// looks for push messages, and reads again.
 	bad error
-	// farewell is the error reply that the server sent first, until another reply follows.
-	farewell atomic.Pointer[string]
+	// final is the error reply that the server sent first, until another reply follows.
+	final atomic.Pointer[string]
 }
 
 var errUnasked = errors.New("the server has sent something without a command")
 
-// FarewellError is returned when the server sent an error reply first and then closed the connection, as Redis does
+// FinalError is returned when the server sent an error reply first and then closed the connection, as Redis does
 // when it has too many clients. It has no Unwrap method: the client library would find the io.EOF and treat the
 // connection as a good one that was closed.
-type FarewellError struct {
+type FinalError struct {
 	// Reply is the error reply. Do not show it.
 	Reply string
 
@@ -37,13 +37,13 @@ type FarewellError struct {
 }
 
 // Error returns the reply and how the connection ended, for logs.
-func (e *FarewellError) Error() string {
+func (e *FinalError) Error() string {
 	return fmt.Sprintf("the server closed the connection after %q: %v", cmp.Or(e.shown, e.Reply), e.err)
 }
 
 // Showing returns the same error with another text of the reply for logs.
-func (e *FarewellError) Showing(text string) *FarewellError {
-	return &FarewellError{Reply: e.Reply, shown: text, err: e.err}
+func (e *FinalError) Showing(text string) *FinalError {
+	return &FinalError{Reply: e.Reply, shown: text, err: e.err}
 }
 
 // Guard wraps a new connection. The result is a [syscall.Conn]: the client library uses that to check whether the server has
@@ -89,7 +89,7 @@ func (c *guarded) Read(b []byte) (int, error) {
 	if c.bad = c.replies.check(b[:n]); c.bad != nil {
 		n, err = 0, c.bad
 	}
-	c.farewell.Store(c.replies.onlyError())
+	c.final.Store(c.replies.onlyError())
 	return n, c.note(err)
 }
 
@@ -101,8 +101,8 @@ func (c *guarded) Write(b []byte) (int, error) {
 
 // note adds the error reply that the server sent first, if there is one, to an error that ends the connection.
 func (c *guarded) note(err error) error {
-	if reply := c.farewell.Load(); err != nil && reply != nil && !isTimeout(err) {
-		err = &FarewellError{Reply: *reply, err: err}
+	if reply := c.final.Load(); err != nil && reply != nil && !isTimeout(err) {
+		err = &FinalError{Reply: *reply, err: err}
 	}
 	return err
 }

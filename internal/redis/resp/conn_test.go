@@ -44,20 +44,20 @@ func (w *watched) hangUp() error {
 	return err
 }
 
-func TestAFarewellIsPartOfTheError(t *testing.T) {
+func TestAFinalErrorIsPartOfTheError(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	w := watch(t)
 	_, _ = w.say("-ERR max number of clients reached\r\n")
 	err := w.hangUp()
-	farewell, ok := errors.AsType[*FarewellError](err)
+	final, ok := errors.AsType[*FinalError](err)
 	g.Expect(ok).To(BeTrue())
-	g.Expect(farewell.Reply).To(Equal("ERR max number of clients reached"))
+	g.Expect(final.Reply).To(Equal("ERR max number of clients reached"))
 	g.Expect(err).To(MatchError(ContainSubstring("EOF")))
 	g.Expect(err).NotTo(MatchError(io.EOF), "the client library would treat the connection as good")
 }
 
-func TestAnErrorIsNoFarewellOnceMoreWasSaid(t *testing.T) {
+func TestAnErrorIsNotFinalOnceMoreWasSaid(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	w := watch(t)
@@ -67,14 +67,14 @@ func TestAnErrorIsNoFarewellOnceMoreWasSaid(t *testing.T) {
 }
 
 // A connection is still open after a timeout.
-func TestATimeoutIsNoFarewell(t *testing.T) {
+func TestATimeoutIsNoFinalError(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	w := watch(t)
 	_, _ = w.say("-ERR no such command\r\n")
 	g.Expect(w.SetReadDeadline(time.Now())).To(Succeed())
 	_, err := w.Read(make([]byte, 1))
-	g.Expect(err).To(MatchError(os.ErrDeadlineExceeded), "a [FarewellError] has nothing to unwrap")
+	g.Expect(err).To(MatchError(os.ErrDeadlineExceeded), "a [FinalError] has nothing to unwrap")
 }
 
 // A client may read again after an error.

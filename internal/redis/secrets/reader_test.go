@@ -101,7 +101,7 @@ func TestReadTellsWhatIsKnownFromWhatIsNot(t *testing.T) {
 	}
 }
 
-// TestAProxyDoesNotDecide checks that an error page of a proxy does not withdraw the credentials in use.
+// TestAProxyDoesNotDecide checks that an error page of a proxy does not revoke the credentials in use.
 func TestAProxyDoesNotDecide(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{http.StatusNotFound, http.StatusForbidden} {

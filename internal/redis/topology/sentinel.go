@@ -285,13 +285,18 @@ func (w *watcher) listen(ctx context.Context, conn *connection.Conn) {
 	}
 }
 
-// listenOnce listens on one connection until it ends.
+// listenOnce listens on one connection until it ends, and on its successor if the credentials change.
 func (w *watcher) listenOnce(ctx context.Context, conn *connection.Conn) error {
 	wire, err := conn.OpenWire(ctx)
-	if err != nil {
-		return err
+	for wire != nil {
+		current := wire
+		wire, err = conn.UseWire(ctx, current, func(ctx context.Context) error { return w.receiveEvents(ctx, current) })
 	}
-	defer wire.Close()
+	return err
+}
+
+// receiveEvents receives the events of a sentinel until the connection or ctx ends, and returns why it ended.
+func (w *watcher) receiveEvents(ctx context.Context, wire *connection.Wire) error {
 	defer context.AfterFunc(ctx, wire.Close)()
 	if err := wire.Send(append([]string{"subscribe"}, failoverChannels...)); err != nil {
 		return err
@@ -301,14 +306,16 @@ func (w *watcher) listenOnce(ctx context.Context, conn *connection.Conn) error {
 	pace := rate.NewLimiter(rate.Every(eventInterval), eventsAtOnce)
 	for {
 		message, err := wire.Receive(listenTimeout)
-		if err != nil {
+		switch refusal, refused := message.(resp.Error); {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
 			return err
-		}
-		if refusal, refused := message.(resp.Error); refused {
+		case refused:
 			return wire.Refused(refusal)
 		}
 		if err := pace.Wait(ctx); err != nil {
-			return err
+			return context.Cause(ctx)
 		}
 		w.pollNow() // Also after the confirmation of the subscription: there may have been an event before.
 	}

@@ -145,13 +145,13 @@ func (s *shares) begin(ctx context.Context, w *watcher) (*share, error) {
 	}
 }
 
-// spend records that processing responses of a deployment took so long. It is taken from the share that has most left.
-func (s *shares) spend(w *watcher, took time.Duration) {
+// charge records that processing responses of a deployment took so long. It is taken from the share that has most left.
+func (s *shares) charge(w *watcher, took time.Duration) {
 	all := s.usedBy(w)
 	if len(all) == 0 {
 		return
 	}
-	slices.MaxFunc(all, func(a, b *share) int { return cmp.Compare(a.time.Left(), b.time.Left()) }).time.Spend(took)
+	slices.MaxFunc(all, func(a, b *share) int { return cmp.Compare(a.time.Left(), b.time.Left()) }).time.Charge(took)
 }
 
 // usedBy returns the shares of the tenants that use a deployment.

@@ -36,7 +36,7 @@ func (l *load) run(ctx context.Context, running *sync.WaitGroup, f *watcher, pol
 				time.Sleep(lasting)
 				l.underWay.Add(-1)
 				l.ended.Add(1)
-				by.time.Spend(cost)
+				by.time.Charge(cost)
 				by.end()
 			}
 		})
@@ -222,7 +222,7 @@ func TestATenantThatComesAgainHasTheSameShare(t *testing.T) {
 			each.end()
 		}
 		g.Expect(begin(f)).To(Succeed())
-		begun[len(begun)-1].time.Spend(time.Second)
+		begun[len(begun)-1].time.Charge(time.Second)
 		begun[len(begun)-1].end()
 		g.Expect(all.leave(f, "team")).To(BeTrue())
 		_, err := all.begin(t.Context(), f)

@@ -162,7 +162,7 @@ func (w *watcher) step(ctx context.Context, running *sync.WaitGroup) {
 	began := time.Now()
 	w.process(began)
 	w.adjust(ctx, running)
-	w.shares.spend(w, time.Since(began))
+	w.shares.charge(w, time.Since(began))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.processed = received
@@ -214,7 +214,7 @@ func (w *watcher) request(ctx context.Context, conn *connection.Conn, by *share)
 			return err
 		}
 		began := time.Now()
-		defer func() { by.time.Spend(time.Since(began)) }()
+		defer func() { by.time.Charge(time.Since(began)) }()
 		replies, err := resp.DecodeAll(raw)
 		if err != nil {
 			return err
@@ -222,6 +222,6 @@ func (w *watcher) request(ctx context.Context, conn *connection.Conn, by *share)
 		reported, err = w.parse(replies, conn.Endpoint().Address)
 		return err
 	})
-	by.time.Spend(costOf(raw, err))
+	by.time.Charge(costOf(raw, err))
 	return reported, err
 }

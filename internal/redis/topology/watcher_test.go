@@ -84,7 +84,7 @@ func reportEverNew(ctx context.Context, f *watcher, address string) {
 			return
 		}
 		time.Sleep(time.Millisecond)
-		by.time.Spend(requestCost)
+		by.time.Charge(requestCost)
 		by.end()
 		f.record(address, f.pollers[address], response{sentAt: time.Now(), nodes: &nodes{self: strconv.Itoa(said)}})
 	}

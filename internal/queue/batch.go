@@ -13,8 +13,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
-// inquiry has the commands that read several queues of one server.
-type inquiry struct {
+// batch has the commands that read several queues of one server.
+type batch struct {
 	queues []Queue
 	now    time.Time
 	// order has the indexes of the queues in the order in which they are read.
@@ -25,8 +25,8 @@ type inquiry struct {
 	ends     []int
 }
 
-func newInquiry(queues []Queue, now time.Time) inquiry {
-	asked := inquiry{queues: queues, now: now, order: readingOrder(queues)}
+func newBatch(queues []Queue, now time.Time) batch {
+	asked := batch{queues: queues, now: now, order: readingOrder(queues)}
 	for _, at := range asked.order {
 		asked.commands = append(asked.commands, queues[at].commands(now)...)
 		asked.ends = append(asked.ends, len(asked.commands))
@@ -49,25 +49,25 @@ func readingOrder(queues []Queue) (order []int) {
 }
 
 // withoutTransaction sends the commands without a transaction.
-func (i inquiry) withoutTransaction(ctx context.Context, client connection.Client, from server) ([]reading, error) {
-	replies, err := from.read(ctx, client, i.commands)
+func (b batch) withoutTransaction(ctx context.Context, client connection.Client, from server) ([]reading, error) {
+	replies, err := from.read(ctx, client, b.commands)
 	if err != nil {
 		return nil, err
 	}
-	return i.readings(replies)
+	return b.readings(replies)
 }
 
 // readings parses the replies to all commands. The result is in the order of the queues.
-func (i inquiry) readings(replies []any) ([]reading, error) {
-	found := make([]reading, len(i.queues))
+func (b batch) readings(replies []any) ([]reading, error) {
+	found := make([]reading, len(b.queues))
 	begin := 0
-	for n, at := range i.order {
-		is, err := i.queues[at].read(replies[begin:i.ends[n]], i.now)
+	for n, at := range b.order {
+		is, err := b.queues[at].read(replies[begin:b.ends[n]], b.now)
 		if err != nil {
-			return nil, &KeyError{Key: i.queues[at].Key, Err: err}
+			return nil, &KeyError{Key: b.queues[at].Key, Err: err}
 		}
 		found[at] = is
-		begin = i.ends[n]
+		begin = b.ends[n]
 	}
 	return found, nil
 }

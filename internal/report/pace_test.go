@@ -37,7 +37,7 @@ func pacedBy(took time.Duration, namespaces ...string) *pace {
 func TestNumbersOfANamespaceArePaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g, p := NewWithT(t), pacedBy(2*time.Millisecond, "crowd")
+		g, p := NewWithT(t), pacedBy(time.Millisecond, "crowd")
 		var last time.Time
 		for range 1000 {
 			last = p.book("crowd", time.Now())
@@ -64,7 +64,7 @@ func TestNamespacesShareThePace(t *testing.T) {
 		for i := range 10 {
 			namespaces = append(namespaces, fmt.Sprint(i))
 		}
-		p := pacedBy(2*time.Millisecond, namespaces...)
+		p := pacedBy(time.Millisecond, namespaces...)
 		var last time.Time
 		for range 100 {
 			for _, each := range namespaces {

@@ -23,9 +23,10 @@ const (
 	leaseRetry = time.Second
 	// busyRetry is for a Redis server that is busy with calls of other ScaledJobs.
 	busyRetry = 250 * time.Millisecond
-	// grownRetry is for a queue that has grown, on such a server. Later retries come when it has waited for 1/grownPart more.
-	grownRetry = 50 * time.Millisecond
-	grownPart  = 4
+	// grownRetry is for a queue that has grown, on such a server. Later retries come when it has waited for this fraction
+	// of the time longer.
+	grownRetry    = 50 * time.Millisecond
+	grownFraction = 0.25
 	// unreadableRetry is for queues that can't be read. It is capped at half the polling interval.
 	unreadableRetry = 10 * time.Second
 	// moreRetry is for a reconcile that has more work to do. The short delay puts the request behind those that are due
@@ -67,7 +68,8 @@ func (r *Reconciler) requeue(
 	if seen.queues.err.Busy() {
 		interval = min(interval, max(busyRetry, share(seen.events)))
 		if grown := t.mem.notified; !grown.IsZero() {
-			interval, priority = min(interval, max(grownRetry, now.Sub(grown)/grownPart)), enqueue.PriorityNormal
+			after := max(grownRetry, time.Duration(float64(now.Sub(grown))*grownFraction))
+			interval, priority = min(interval, after), enqueue.PriorityNormal
 		}
 	}
 	chore := untilChore(t.mem, plan.held && !t.sj.Spec.Suspend, statusWait, now)

@@ -111,7 +111,7 @@ func TestAGrownQueueOfABusyServerIsReadSoon(t *testing.T) {
 		reads := 0
 		for ; time.Since(grown) < 5*time.Second; reads++ {
 			result := w.reconcile(t.Context())
-			after := max(grownRetry, time.Since(grown)/grownPart)
+			after := max(grownRetry, time.Since(grown)/4)
 			w.Expect(result.RequeueAfter).To(BeNumerically("~", after, after/5))
 			w.Expect(result.Priority).To(HaveValue(Equal(enqueue.PriorityNormal)))
 			time.Sleep(result.RequeueAfter)

@@ -10,6 +10,10 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"miracle.dev/scaledjob-operator/internal/cli"
 )
 
@@ -20,6 +24,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // This is main.
 	// A second Ctrl-C ends the program at once.
 	context.AfterFunc(ctx, stop)
+	// The libraries have one logger for the whole process, and would repeat what the sentence about an error says.
+	log.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
 	code := cli.Run(ctx, cli.Options{
 		Args: os.Args[1:], In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr, Version: version,
 	})

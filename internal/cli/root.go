@@ -21,15 +21,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Options are what the process gives to the commands.
@@ -53,20 +49,12 @@ type app struct {
 	now     func() time.Time
 }
 
-// silenceLibraries switches off the logs of the libraries, which would repeat what the sentence about an error says. They
-// have one logger for the whole process.
-var silenceLibraries = sync.OnceFunc(func() {
-	log.SetLogger(logr.Discard())
-	klog.SetLogger(logr.Discard())
-})
-
 // Run runs a command and returns its exit code. Errors are printed as one sentence each.
 func Run(ctx context.Context, options Options) int {
 	return (&app{Options: options, connect: connect, now: time.Now}).run(ctx)
 }
 
 func (a *app) run(ctx context.Context) int {
-	silenceLibraries()
 	root := a.root() //nolint:contextcheck // The commands get it from ExecuteContext.
 	root.SetArgs(a.Args)
 	err := root.ExecuteContext(ctx)

@@ -13,8 +13,7 @@ import (
 
 const (
 	// numbersDelay is how long after a change of only numbers the status is written, and numbersJitter is the fraction by
-	// which that is randomly shorter or longer, so that writes spread. longestDelay is how long it takes at most because
-	// there are many.
+	// which that is randomly shorter or longer, so that writes spread. longestDelay replaces it if there are very many.
 	numbersDelay  = time.Second
 	numbersJitter = 0.25
 	longestDelay  = 10 * time.Second
@@ -55,7 +54,7 @@ func (p *pace) book(namespace string, now time.Time) time.Time {
 		}
 	}
 	of.factor *= math.Exp(-now.Sub(of.at).Seconds() / numbersDelay.Seconds())
-	wait := min(time.Duration(float64(delay())*(1+of.factor*float64(sharing))), longestDelay)
+	wait := time.Duration(float64(delay()) * min(1+of.factor*float64(sharing), longestDelay.Seconds()/numbersDelay.Seconds()))
 	of.factor, of.at = of.factor+of.took.Seconds()/numbersShare/numbersDelay.Seconds(), now
 	return now.Add(wait)
 }

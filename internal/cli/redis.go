@@ -84,7 +84,7 @@ func (e *examination) readRedis(ctx context.Context, how *inquiry) error {
 	case refused.Reason == failure.ReasonUnreachable:
 		return refused.Err
 	case refused.Reason == failure.ReasonSecretNotFound, refused.Reason == failure.ReasonSecretForbidden:
-		e.facts.Missing[doctor.NeedRedis] = refused.Message + " Without it, Redis can't be asked."
+		e.facts.Missing[doctor.NeedRedis] = refused.Message + " Without it, Redis can't be reached."
 		return nil
 	default:
 		e.facts.RedisFault = refused

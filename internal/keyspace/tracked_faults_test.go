@@ -214,10 +214,10 @@ func TestPingsKeepATrackedConnectionFromBeingIdle(t *testing.T) {
 	h.Expect(h.recorded.trackings.Load()).To(BeEquivalentTo(1))
 }
 
-// A server, or a proxy in front of it, may accept the tracking and never tell of a change. Depths that grow disprove it.
+// A server, or a proxy in front of it, may accept the tracking and never invalidate a key. Depths that grow disprove it.
 func TestAServerThatNeverTellsIsFoundByDepths(t *testing.T) {
 	t.Parallel()
-	for name, tells := range map[string]bool{"it never tells": false, "it tells": true} {
+	for name, invalidates := range map[string]bool{"it never invalidates": false, "it invalidates": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestAServerThatNeverTellsIsFoundByDepths(t *testing.T) {
 						return "+OK\r\n"
 					case "llen":
 						reply := fmt.Sprintf(":%d\r\n", depth.Load())
-						if tells && depth.Load() < 5 { // After that the key is tracked and does not change.
+						if invalidates && depth.Load() < 5 { // After that the key is tracked and does not change.
 							reply += ">2\r\n+invalidate\r\n*1\r\n+emails\r\n"
 						}
 						return reply
@@ -244,7 +244,7 @@ func TestAServerThatNeverTellsIsFoundByDepths(t *testing.T) {
 					return h.State("emails").Tracking
 				}
 				const everySo = 600 * time.Millisecond
-				if tells {
+				if invalidates {
 					h.eventuallyTracked("emails", verify.Tracked)
 					h.Consistently(grow).WithTimeout(8 * everySo).WithPolling(everySo).Should(Equal(verify.Tracked))
 					return

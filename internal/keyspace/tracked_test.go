@@ -103,7 +103,7 @@ func TestAnExpiryIsTold(t *testing.T) {
 	h.eventually("emails", 0)
 }
 
-// FLUSHDB of any database tells of all keys of all databases, and a change of a key in one database invalidates the key of
+// FLUSHDB of any database invalidates all keys of all databases, and a change of a key in one database invalidates the key of
 // that name in the others.
 func TestFlushesAndOtherDatabasesLoseNothing(t *testing.T) {
 	t.Parallel()

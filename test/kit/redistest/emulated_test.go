@@ -292,7 +292,7 @@ func TestEmulatedTrackingIsLikeThatOfRedis(t *testing.T) {
 			g.Expect(ask("llen", "b")).To(Equal(int64(3)))
 			g.Expect(c.client.RPop(t.Context(), "b").Err()).To(Succeed())
 			g.Expect(told()).To(Equal(resp.Push{"invalidate", []any{"b"}}))
-			g.Expect(ask("llen", "b")).To(Equal(int64(2)), "nothing else was told")
+			g.Expect(ask("llen", "b")).To(Equal(int64(2)), "nothing else was sent")
 		})
 	}
 }

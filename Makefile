@@ -37,8 +37,8 @@ picture: ## Regenerate docs/images/demo.svg from a real run of the demo. Needs t
 	go run ./hack/picture < "$$screen" > docs/images/demo.svg
 
 .PHONY: dashboard-pictures
-dashboard-pictures: parts ## Draw docs/metrics/*.svg from a real run, which takes six minutes.
-	@go run ./hack/dashboardpictures docs/metrics
+dashboard-pictures: parts ## Draw docs/images/dashboards/*.svg from a real run, which takes six minutes.
+	@go run ./hack/dashboardpictures docs/images/dashboards
 
 ##@ Work on it
 
@@ -77,7 +77,7 @@ bench: parts ## Measure how fast messages become Jobs and what floods and outage
 	@go run ./test/bench $(if $(MEASURE),-measure=$(MEASURE)) $(if $(SCALE),-scale=$(SCALE)) $(if $(CONTENDERS),-contenders=$(CONTENDERS)) $(if $(JSON),-json='$(JSON)')
 
 .PHONY: bench-report
-bench-report: ## Draw the tables and plots of docs/performance.md. | RESULTS='a.json b.json' names one file for each run.
+bench-report: ## Draw the tables and plots of docs/explanation/performance.md. | RESULTS='a.json b.json' names one file for each run.
 	@go run ./test/bench/report $(RESULTS)
 
 .PHONY: bench-compare
@@ -134,9 +134,9 @@ verify: verify-generated lint ## Check that generated files are current, and for
 .PHONY: verify-generated
 verify-generated:
 	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; cp -r api config charts "$$before"; \
-	mkdir "$$before/docs"; cp docs/metrics.md docs/queues.md "$$before/docs"; \
+	mkdir "$$before/docs"; cp docs/reference/metrics.md docs/how-to/queues.md "$$before/docs"; \
 	$(MAKE) --no-print-directory generate; \
-	for tree in api config charts docs/metrics.md docs/queues.md; do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
+	for tree in api config charts docs/reference/metrics.md docs/how-to/queues.md; do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
 	[ -z "$${stale:-}" ] || { echo "generated files were not current; they are now"; exit 1; }
 
 ##@ Ship it

@@ -5,7 +5,7 @@
 // on a real API server, with a burst of messages, an outage of Redis, and Jobs that fail. A real Prometheus answers the
 // queries of the dashboards. Only the containers of the Pods are simulated.
 //
-//	go run ./hack/dashboardpictures docs/metrics
+//	go run ./hack/dashboardpictures docs/images/dashboards
 package main
 
 import (

@@ -16,7 +16,7 @@ import (
 func TestTheDocumentHasAllCommandsAndFlags(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	content, err := os.ReadFile("../../docs/cli.md")
+	content, err := os.ReadFile("../../docs/reference/cli.md")
 	g.Expect(err).NotTo(HaveOccurred())
 	page := string(content)
 	a := &app{}

@@ -76,7 +76,7 @@ func (a *app) root() *cobra.Command {
 		Use:   "kubectl-scaledjob",
 		Short: "Show, explain, plan and convert ScaledJobs, and find faults",
 		Long: "Show, explain and plan ScaledJobs, find faults, write first manifests, suspend and resume ScaledJobs, and convert those of KEDA.\n\n" +
-			"All commands work with your own permissions in the cluster. docs/cli.md describes each of them.",
+			"All commands work with your own permissions in the cluster. docs/reference/cli.md describes each of them.",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl scaledjob"},
 		SilenceErrors: true,
 		SilenceUsage:  true,

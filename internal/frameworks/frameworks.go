@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package frameworks knows the Redis keys of job frameworks. All of it is in one data file, from which the table in
-// docs/queues.md is generated too.
+// docs/how-to/queues.md is generated too.
 //
 //	frameworks.yaml  the data
 //	manifest.go      a ScaledJob for a framework

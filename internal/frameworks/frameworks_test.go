@@ -16,9 +16,9 @@ import (
 )
 
 // document is the page with the table. With -update, the test writes it.
-const document = "../../docs/queues.md"
+const document = "../../docs/how-to/queues.md"
 
-var update = flag.Bool("update", false, "write the table of docs/queues.md, and the files with what is expected")
+var update = flag.Bool("update", false, "write the table of docs/how-to/queues.md, and the files with what is expected")
 
 func all(g Gomega) []Framework {
 	all, err := All()

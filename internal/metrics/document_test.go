@@ -20,9 +20,9 @@ import (
 )
 
 // document is the page with the tables of metrics. With -update, the test writes them.
-const document = "../../docs/metrics.md"
+const document = "../../docs/reference/metrics.md"
 
-var update = flag.Bool("update", false, "write the tables of docs/metrics.md")
+var update = flag.Bool("update", false, "write the tables of docs/reference/metrics.md")
 
 // gatherAll returns all metrics of the operator, each with at least one series.
 func gatherAll(g Gomega) []*dto.MetricFamily {

@@ -99,7 +99,7 @@ func TestWhatTheConditionsMean(t *testing.T) {
 		{Type: "Stalled", Status: "True", Reason: "AuthFailed", Message: "No."},
 	}
 	f.ScaledJob.Generation = 0
-	g.Expect(conditions(f)).To(ConsistOf(Finding{Error, "Ready is False (AuthFailed): No.", "docs/troubleshooting.md#authfailed says what to do."}))
+	g.Expect(conditions(f)).To(ConsistOf(Finding{Error, "Ready is False (AuthFailed): No.", "docs/operations/troubleshooting.md#authfailed says what to do."}))
 	f.ScaledJob.Spec.MaxReplicas = new(int32(0))
 	f.ScaledJob.Status.Conditions = nil
 	g.Expect(conditions(f)).To(ConsistOf(HaveField("Message", "The operator has not reported anything about the ScaledJob.")))

@@ -143,7 +143,7 @@ func crd(f *Facts) []Finding {
 	if f.CRD.Served {
 		return nil
 	}
-	return []Finding{{Error, "The cluster has no ScaledJobs of the group batch.miracle.dev.", "Install the CRD and the operator: docs/install.md."}}
+	return []Finding{{Error, "The cluster has no ScaledJobs of the group batch.miracle.dev.", "Install the CRD and the operator: docs/how-to/install.md."}}
 }
 
 func crdVersion(f *Facts) []Finding {
@@ -151,7 +151,7 @@ func crdVersion(f *Facts) []Finding {
 	if missing := f.CRD.Fields.Missing; len(missing) > 0 {
 		found = append(found, Finding{
 			Warning, "The CRD is older than this program. It lacks: " + strings.Join(missing, ", ") + ".",
-			"Apply the CRD of the operator's version: docs/install.md says how to upgrade.",
+			"Apply the CRD of the operator's version: docs/how-to/install.md says how to upgrade.",
 		})
 	}
 	if unknown := f.CRD.Fields.Unknown; len(unknown) > 0 {
@@ -167,7 +167,7 @@ func operatorReady(f *Facts) []Finding {
 	if len(f.Operators) == 0 {
 		return []Finding{{
 			Error, "There is no Deployment of the operator, with the label " + LabelName + "=" + OperatorApp + ".",
-			"Install the operator: docs/install.md.",
+			"Install the operator: docs/how-to/install.md.",
 		}}
 	}
 	all := f.responsible()
@@ -262,7 +262,7 @@ func operatorRights(f *Facts) []Finding {
 	}
 	return []Finding{{
 		Error, "The operator may not: " + join(f.OperatorDenied) + ".",
-		"Apply the Roles and bindings that are installed with the operator. For Secrets: docs/install.md.",
+		"Apply the Roles and bindings that are installed with the operator. For Secrets: docs/how-to/install.md.",
 	}}
 }
 

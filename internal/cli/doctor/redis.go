@@ -93,7 +93,7 @@ func hasProbed(f *Facts) bool { return isReached(f) && f.Redis.Probe != nil }
 
 // section returns where the documentation says what to do about an error.
 func section(err *failure.Error) string {
-	return "docs/troubleshooting.md#" + strings.ToLower(string(err.Reason)) + " says what to do."
+	return "docs/operations/troubleshooting.md#" + strings.ToLower(string(err.Reason)) + " says what to do."
 }
 
 func redisAnswers(f *Facts) []Finding {
@@ -171,7 +171,7 @@ func redisMode(f *Facts) []Finding {
 	case server.Mode != wanted:
 		return []Finding{{
 			Error, fmt.Sprintf("The server is in mode %q, which is not that of spec.redis.mode.", oneLine(server.Mode)),
-			"Correct spec.redis.mode: docs/troubleshooting.md#wrongmode.",
+			"Correct spec.redis.mode: docs/operations/troubleshooting.md#wrongmode.",
 		}}
 	case server.Role != "master" && wanted == "standalone":
 		return []Finding{{
@@ -253,7 +253,7 @@ func redisChanges(f *Facts) []Finding {
 	}
 	return []Finding{{
 		Warning, "Redis does not report changes, so the operator polls the queue.",
-		fmt.Sprintf("Grant +client|tracking, or set notify-keyspace-events to %s and grant +subscribe with the channels: docs/redis.md#permissions.", flags),
+		fmt.Sprintf("Grant +client|tracking, or set notify-keyspace-events to %s and grant +subscribe with the channels: docs/how-to/redis.md#permissions.", flags),
 	}}
 }
 
@@ -280,7 +280,7 @@ func redisProbe(f *Facts) []Finding {
 			Unchecked, "No notification could be tried: " + is.Err.Message, "The probe needs +lpush, +expire and +del, and write access. The operator does not.",
 		}}
 	case !is.Arrived:
-		return []Finding{{Warning, fmt.Sprintf("No notification came for a push to the scratch key %q.", is.Key), "docs/redis.md#notifications says what to set."}}
+		return []Finding{{Warning, fmt.Sprintf("No notification came for a push to the scratch key %q.", is.Key), "docs/how-to/redis.md#notifications says what to set."}}
 	}
 	return nil
 }
@@ -317,7 +317,7 @@ func aboutSentinel(is *redis.Sentinel, name string) (found Finding, known bool) 
 		return Finding{Error, is.Address + " is no sentinel.", "Name the sentinels in spec.redis.addresses, usually with port 26379."}, false
 	case is.Master == "":
 		return Finding{
-			Error, fmt.Sprintf("The sentinel %s knows no master %q.", is.Address, name), "Correct spec.redis.sentinel.masterName: docs/troubleshooting.md#masternotfound.",
+			Error, fmt.Sprintf("The sentinel %s knows no master %q.", is.Address, name), "Correct spec.redis.sentinel.masterName: docs/operations/troubleshooting.md#masternotfound.",
 		}, false
 	case is.Down:
 		return Finding{Error, fmt.Sprintf("The sentinel %s does not reach the master %s.", is.Address, oneLine(is.Master)), "Check the master, and the network between them."}, true
@@ -336,7 +336,7 @@ const allSlots = 16384
 func redisCluster(f *Facts) []Finding {
 	is := f.Redis.Cluster
 	if is.Err != nil {
-		return []Finding{{Error, "The server does not say where the keys are: " + is.Err.Message, "Grant +cluster|slots +cluster|nodes +asking: docs/redis.md#permissions."}}
+		return []Finding{{Error, "The server does not say where the keys are: " + is.Err.Message, "Grant +cluster|slots +cluster|nodes +asking: docs/how-to/redis.md#permissions."}}
 	}
 	var found []Finding
 	if is.Covered != nil && *is.Covered < allSlots {

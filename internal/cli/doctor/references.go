@@ -206,7 +206,7 @@ func (r *Reference) finding(namespace string) (is Finding, wrong bool) {
 	case NoKind:
 		return Finding{
 			Warning, fmt.Sprintf("The cluster has no kind %s; %s names %q.", r.Kind, r.From, r.Name),
-			"Install Kueue (docs/kueue.md), or remove the label.",
+			"Install Kueue (docs/how-to/kueue.md), or remove the label.",
 		}, true
 	}
 	return Finding{Unchecked, fmt.Sprintf("You may not read the %s %q, which %s names.", r.Kind, r.Name, r.From), ""}, true

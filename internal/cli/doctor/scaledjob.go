@@ -49,7 +49,7 @@ func conditions(f *Facts) []Finding {
 		}
 		found = append(found, Finding{
 			level, fmt.Sprintf("%s is %s (%s): %s", is.Type, is.Status, is.Reason, is.Message),
-			"docs/troubleshooting.md#" + strings.ToLower(is.Reason) + " says what to do.",
+			"docs/operations/troubleshooting.md#" + strings.ToLower(is.Reason) + " says what to do.",
 		})
 	}
 	return append(found, standstill(sj)...)

@@ -25,7 +25,7 @@ import (
 // Reason is the class of an error. Its values are also the reasons of the conditions that report them.
 type Reason string
 
-// The reasons. docs/troubleshooting.md describes each of them.
+// The reasons. docs/operations/troubleshooting.md describes each of them.
 const (
 	// ReasonUnreachable means that the server does not answer, or answers that it cannot serve requests now. It is also
 	// the reason of errors with no other class.

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	publishedPage   = "../../../docs/performance.md"
-	publishedFolder = "../../../docs/performance"
+	publishedPage   = "../../../docs/explanation/performance.md"
+	publishedFolder = "../../../docs/explanation/performance"
 	// typed is a measured figure in a table.
 	typed = `(?m)^\|.*\d (ms|Jobs/s|cores|MB|per second)\b`
 )
@@ -35,7 +35,7 @@ func TestThePageHasTheFiguresOfTheCommittedResults(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	drawn, err := draw(string(text), filepath.Base(publishedFolder), runs)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(drawn.page).To(Equal(string(text)), "run make bench-report RESULTS='docs/performance/*.json'")
+	g.Expect(drawn.page).To(Equal(string(text)), "run make bench-report RESULTS='docs/explanation/performance/*.json'")
 	for _, found := range block.FindAllStringSubmatch(drawn.page, -1) {
 		_, names, _ := strings.Cut(found[2], " ")
 		if slices.Contains(drawn.unmeasured, strings.Join(strings.Fields(names), ", ")) {

@@ -30,7 +30,7 @@ import (
 )
 
 func main() {
-	page := flag.String("page", "docs/performance.md", "The page to draw in.")
+	page := flag.String("page", "docs/explanation/performance.md", "The page to draw in.")
 	flag.Parse()
 	if flag.NArg() == 0 {
 		flag.Usage()

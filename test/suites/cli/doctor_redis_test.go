@@ -63,7 +63,7 @@ var redisFaults = map[string]redisFault{
 			server := redistest.New(t, redistest.Options{User: "admin", Args: []string{"--requirepass", "another"}})
 			return standalone(server.Addr(), withPassword), map[string]string{"password": password}
 		},
-		found: map[string]string{"redis": "error: .*AUTH failed. Redis rejected the credentials.*FIX: docs/troubleshooting.md#authfailed"},
+		found: map[string]string{"redis": "error: .*AUTH failed. Redis rejected the credentials.*FIX: docs/operations/troubleshooting.md#authfailed"},
 	},
 	"no password": {
 		plant: func(t *testing.T) (string, map[string]string) {
@@ -188,7 +188,7 @@ var redisFaults = map[string]redisFault{
 			t.Helper()
 			return standalone(redistest.New(t, redistest.Options{}).Addr(), `, tls: {caSecretRef: {name: redis}}`), map[string]string{"ca.crt": "none"}
 		},
-		found: map[string]string{"redis": `error: The value of the key "ca.crt" of the Secret "redis" contains no PEM certificate.*FIX: docs/troubleshooting.md#secretinvalid`},
+		found: map[string]string{"redis": `error: The value of the key "ca.crt" of the Secret "redis" contains no PEM certificate.*FIX: docs/operations/troubleshooting.md#secretinvalid`},
 	},
 	"no Secret with the password": {
 		plant: func(t *testing.T) (string, map[string]string) {

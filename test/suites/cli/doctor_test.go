@@ -191,7 +191,7 @@ var faults = map[string]fault{
 		plant: func(p *patient) {
 			p.report(`conditions: [{type: Ready, status: "False", reason: AuthFailed, message: Redis rejected the credentials., lastTransitionTime: "2026-03-01T12:00:00Z"}]`)
 		},
-		found: map[string]string{"conditions": "error: Ready is False .AuthFailed.: Redis rejected.*FIX: docs/troubleshooting.md#authfailed"},
+		found: map[string]string{"conditions": "error: Ready is False .AuthFailed.: Redis rejected.*FIX: docs/operations/troubleshooting.md#authfailed"},
 	},
 	"it is suspended": {
 		spec:  `{suspend: true}`,

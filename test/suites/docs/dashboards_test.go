@@ -29,7 +29,7 @@ func TestDashboardsUseMetricsThatExist(t *testing.T) {
 	g := NewWithT(t)
 	queries, err := dashboards.Read(filepath.Join(root, "config/grafana"))
 	g.Expect(err).NotTo(HaveOccurred())
-	existing := append(all("(?m)^\\| `(scaledjob_\\w+)` \\|", read(t, "docs/metrics.md")), othersMetrics...)
+	existing := append(all("(?m)^\\| `(scaledjob_\\w+)` \\|", read(t, "docs/reference/metrics.md")), othersMetrics...)
 	var used []string
 	for _, query := range queries {
 		names := metricsIn(query.Expr)

@@ -69,7 +69,7 @@ func constants(t *testing.T, path, prefix string) []string {
 func TestEveryReasonOfEveryConditionHasItsEntryInTroubleshooting(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	sections := strings.Split(read(t, "docs/troubleshooting.md"), "\n## ")
+	sections := strings.Split(read(t, "docs/operations/troubleshooting.md"), "\n## ")
 	for kind, reasons := range conditionTable(t) {
 		if len(reasons) == 0 {
 			continue // Stalled and Reconciling, which repeat those of Ready.
@@ -120,7 +120,7 @@ func TestEveryReasonIsInASuite(t *testing.T) {
 // conditionTable is the table of the concepts: the reasons of each condition.
 func conditionTable(t *testing.T) map[string][]string {
 	t.Helper()
-	_, table, found := strings.Cut(read(t, "docs/concepts.md"), "## Conditions")
+	_, table, found := strings.Cut(read(t, "docs/explanation/how-it-works.md"), "## Conditions")
 	NewWithT(t).Expect(found).To(BeTrue())
 	reasons := map[string][]string{}
 	for line := range strings.Lines(table) {
@@ -136,7 +136,7 @@ func conditionTable(t *testing.T) map[string][]string {
 func TestEveryEventIsDocumented(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	_, table, found := strings.Cut(read(t, "docs/troubleshooting.md"), "## Events")
+	_, table, found := strings.Cut(read(t, "docs/operations/troubleshooting.md"), "## Events")
 	g.Expect(found).To(BeTrue())
 	table, _, _ = strings.Cut(table, "\n## ")
 	var documented []string
@@ -160,7 +160,7 @@ func TestEveryFlagOfTheLogIsDocumented(t *testing.T) {
 	flags := flag.NewFlagSet("", flag.ContinueOnError)
 	(&zap.Options{}).BindFlags(flags)
 	flags.VisitAll(func(each *flag.Flag) { names = append(names, each.Name) })
-	NewWithT(t).Expect(all("(?m)^\\| `--(zap-[\\w-]+)` \\|", read(t, "docs/install.md"))).To(ConsistOf(names))
+	NewWithT(t).Expect(all("(?m)^\\| `--(zap-[\\w-]+)` \\|", read(t, "docs/how-to/install.md"))).To(ConsistOf(names))
 }
 
 func TestEveryPackageHasItsLineInTheArchitecture(t *testing.T) {
@@ -175,7 +175,7 @@ func TestEveryPackageHasItsLineInTheArchitecture(t *testing.T) {
 			return err
 		})).To(Succeed())
 	}
-	named := all("(?m)^\\| `((?:internal|test/kit)/[\\w/]+)` \\|", read(t, "docs/architecture.md"))
+	named := all("(?m)^\\| `((?:internal|test/kit)/[\\w/]+)` \\|", read(t, "docs/contributing/architecture.md"))
 	g.Expect(named).To(ConsistOf(packages))
 }
 
@@ -192,7 +192,7 @@ func TestPackagesImportLowerLayersOnly(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	layers := map[string]int{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([\\w/]+)` \\|.*\\| (\\d) \\|$").FindAllStringSubmatch(read(t, "docs/architecture.md"), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([\\w/]+)` \\|.*\\| (\\d) \\|$").FindAllStringSubmatch(read(t, "docs/contributing/architecture.md"), -1) {
 		layers[row[1]], _ = strconv.Atoi(row[2])
 	}
 	layerOf := func(folder string) (part string, layer int) {
@@ -306,7 +306,7 @@ func documents(t *testing.T) []string {
 func TestEveryThreatNamesItsTests(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	_, table, found := strings.Cut(read(t, "docs/security.md"), "| threat | answer | test |")
+	_, table, found := strings.Cut(read(t, "docs/explanation/security.md"), "| threat | answer | test |")
 	g.Expect(found).To(BeTrue())
 	table, _, _ = strings.Cut(table, "\n## ")
 	existing := testFunctions(t)
@@ -346,7 +346,7 @@ func TestTheVersionOfKueueIsThatOfItsSuite(t *testing.T) {
 	pinned := all(`(?m)^\s*sigs\.k8s\.io/kueue v(\S+)`, read(t, "hack/tools/kueue/go.mod"))
 	g.Expect(pinned).To(HaveLen(1))
 	for page, pattern := range map[string]string{
-		"docs/kueue.md": `\bv?(\d+\.\d+\.\d+)\b`, "docs/compatibility.md": `(?m)Kueue.*?\b(\d+\.\d+\.\d+)\b`,
+		"docs/how-to/kueue.md": `\bv?(\d+\.\d+\.\d+)\b`, "docs/reference/compatibility.md": `(?m)Kueue.*?\b(\d+\.\d+\.\d+)\b`,
 	} {
 		g.Expect(all(pattern, read(t, page))).To(And(Not(BeEmpty()), HaveEach(pinned[0])), page)
 	}

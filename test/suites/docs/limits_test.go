@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const limitsPage = "docs/limits.md"
+const limitsPage = "docs/contributing/limits.md"
 
 // notLimits are numbers in the code that limit nothing a reader could meet, and what they are.
 var notLimits = map[string]string{

@@ -13,14 +13,14 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-const runbooks = "docs/runbooks"
+const runbooks = "docs/operations/runbooks"
 
 // An alert leads to a section that names it, and each alert that a runbook names exists.
 func TestEveryAlertHasItsRunbook(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	rules := read(t, "config/prometheus/rules.yaml")
-	alerts, links := all(`(?m)^  - alert: (\w+)$`, rules), all(`(?m)^      runbook_url: https://[^#]*/(docs/runbooks/[\w-]+\.md#[\w-]+)$`, rules)
+	alerts, links := all(`(?m)^  - alert: (\w+)$`, rules), all(`(?m)^      runbook_url: https://[^#]*/(docs/operations/runbooks/[\w-]+\.md#[\w-]+)$`, rules)
 	g.Expect(alerts).NotTo(BeEmpty())
 	g.Expect(links).To(HaveLen(len(alerts)))
 	for i, link := range links {

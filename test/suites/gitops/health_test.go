@@ -37,7 +37,7 @@ type health struct {
 	argoCD string
 	// message is a part of what Argo CD says.
 	message string
-	// kstatus is what Flux makes of it without expressions, and flux with those of docs/gitops.md.
+	// kstatus is what Flux makes of it without expressions, and flux with those of docs/how-to/gitops.md.
 	kstatus, flux string
 }
 
@@ -72,7 +72,7 @@ func expectHealth(t *testing.T, objects map[string]*unstructured.Unstructured) {
 
 // documentedExpressions are those that the document tells users of Flux to write.
 func documentedExpressions(g Gomega) expressions {
-	content, err := os.ReadFile(root + "/docs/gitops.md")
+	content, err := os.ReadFile(root + "/docs/how-to/gitops.md")
 	g.Expect(err).NotTo(HaveOccurred())
 	var found []expressions
 	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(content), -1) {

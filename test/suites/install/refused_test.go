@@ -53,7 +53,7 @@ func TestRefusedValues(t *testing.T) {
 		},
 		"a monitor of nothing":        {`metrics: {enabled: false, serviceMonitor: {enabled: true}}`, "set metrics.enabled to true"},
 		"alerts about nothing":        {`{metrics: {enabled: false}, prometheusRule: {enabled: true}}`, "prometheusRule needs the metrics"},
-		"a path for runbooks":         {`prometheusRule: {runbookURL: docs/runbooks}`, "at '/prometheusRule/runbookURL': 'docs/runbooks' does not match"},
+		"a path for runbooks":         {`prometheusRule: {runbookURL: docs/operations/runbooks}`, "at '/prometheusRule/runbookURL': 'docs/operations/runbooks' does not match"},
 		"a slash after the URL":       {`prometheusRule: {runbookURL: "https://wiki.example/"}`, "at '/prometheusRule/runbookURL'"},
 		"dashboards of nothing":       {`{grafanaDashboard: {enabled: true}, metrics: {enabled: false}}`, "grafanaDashboard needs the metrics"},
 		"a label of ours for Grafana": {`grafanaDashboard: {label: helm.sh/chart}`, "at '/grafanaDashboard/label'"},

@@ -20,7 +20,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
-// onPage is a YAML block of docs/install.md, by the name of a file in its first line.
+// onPage is a YAML block of docs/how-to/install.md, by the name of a file in its first line.
 func onPage(t *testing.T, name string) string {
 	t.Helper()
 	g := NewWithT(t)

@@ -22,7 +22,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
-// The queues that docs/kueue.md names.
+// The queues that docs/how-to/kueue.md names.
 const (
 	documentedLocalQueue   = "gpu"
 	documentedClusterQueue = "gpus"
@@ -34,7 +34,7 @@ type notAdmitted struct {
 	change scene.Change
 }
 
-// situations are those of the table in docs/kueue.md, by the first text of the row.
+// situations are those of the table in docs/how-to/kueue.md, by the first text of the row.
 var situations = map[string]notAdmitted{
 	"LocalQueue gpu doesn't exist": {queues: func(*stage) {}},
 	"LocalQueue gpu is inactive": {queues: func(s *stage) {
@@ -91,7 +91,7 @@ func (s *stage) covers(covered corev1.ResourceName, fields string) {
 func TestKueueSaysWhatTheTableSays(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	page, err := os.ReadFile("../../../docs/kueue.md")
+	page, err := os.ReadFile("../../../docs/how-to/kueue.md")
 	g.Expect(err).NotTo(HaveOccurred())
 	_, table, found := strings.Cut(string(page), "| the message of `QuotaReserved` contains |")
 	g.Expect(found).To(BeTrue())

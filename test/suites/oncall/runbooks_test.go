@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	runbooks = "../../../docs/runbooks"
+	runbooks = "../../../docs/operations/runbooks"
 	// anything is what a command may show that only has to succeed.
 	anything = ""
 	// notRun begins the reason why a command is not run.

@@ -108,7 +108,7 @@ func TestScrapeConfigurationOfThePage(t *testing.T) {
 	t.Parallel()
 	skip.UnderShort(t, "TestScrapesThatAreRefused scrapes with such settings")
 	s := newSecureStage(t)
-	page, err := os.ReadFile("../../../docs/install.md")
+	page, err := os.ReadFile("../../../docs/how-to/install.md")
 	s.Expect(err).NotTo(HaveOccurred())
 	block := regexp.MustCompile("(?s)```yaml\n# prometheus.yml\n(.+?)```").FindSubmatch(page)
 	s.Expect(block).To(HaveLen(2))

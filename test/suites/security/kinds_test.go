@@ -19,7 +19,7 @@ type kind struct {
 	entry func(key string) scaledjobv1.Queue
 	push  func(ctx context.Context, client redis.Cmdable, key string, n int) error
 	// command is one that reading takes, and documented is how the row of the table in
-	// docs/queues.md begins that has them all.
+	// docs/how-to/queues.md begins that has them all.
 	command, documented string
 }
 

@@ -34,13 +34,13 @@ func documented(t *testing.T, name string) string {
 	return string(text)
 }
 
-// documentedPermissions is the command of docs/redis.md that makes a user with the
+// documentedPermissions is the command of docs/how-to/redis.md that makes a user with the
 // fewest rights.
 func documentedPermissions(t *testing.T) []string {
 	t.Helper()
 	line := regexp.MustCompile(`(?m)^ +ACL SETUSER scaledjob on .*$`).FindString(documented(t, "redis.md"))
 	if !strings.Contains(line, "PASSWORD") {
-		t.Fatal("docs/redis.md makes no user")
+		t.Fatal("docs/how-to/redis.md makes no user")
 	}
 	return strings.Fields(line)
 }
@@ -98,7 +98,7 @@ func TestTheDocumentedPermissionsAreEnoughInAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
 	row := regexp.MustCompile("(?m)^\\| database ([0-9]+) \\| `([^`]+)` \\|$").FindStringSubmatch(documented(t, "redis.md"))
-	s.Expect(row).NotTo(BeNil(), "docs/redis.md has no permissions for another database")
+	s.Expect(row).NotTo(BeNil(), "docs/how-to/redis.md has no permissions for another database")
 	database, err := strconv.Atoi(row[1])
 	s.Expect(err).NotTo(HaveOccurred())
 	server := newClosedServer(t)
@@ -161,14 +161,14 @@ func trackedCommands(t *testing.T, k kind) []string {
 	rights := documentedCommands(t, k)
 	if k.entry("").Type == scaledjobv1.QueueSortedSet && !slices.Contains(rights, "+zcard") {
 		if !strings.Contains(documented(t, "redis.md"), "for tracking `+zcard` with any window") {
-			t.Fatal("docs/redis.md does not name +zcard")
+			t.Fatal("docs/how-to/redis.md does not name +zcard")
 		}
 		rights = append(rights, "+zcard")
 	}
 	return rights
 }
 
-// documentedCommands are the rights that docs/queues.md names for the type.
+// documentedCommands are the rights that docs/how-to/queues.md names for the type.
 func documentedCommands(t *testing.T, k kind) (rights []string) {
 	t.Helper()
 	for line := range strings.Lines(documented(t, "queues.md")) {
@@ -180,7 +180,7 @@ func documentedCommands(t *testing.T, k kind) (rights []string) {
 		}
 	}
 	if len(rights) == 0 {
-		t.Fatalf("docs/queues.md has no commands for %s", k.documented)
+		t.Fatalf("docs/how-to/queues.md has no commands for %s", k.documented)
 	}
 	return rights
 }

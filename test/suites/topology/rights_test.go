@@ -28,13 +28,13 @@ import (
 )
 
 const (
-	// user is the user that docs/redis.md makes, who may read keys that begin with jobs.
+	// user is the user that docs/how-to/redis.md makes, who may read keys that begin with jobs.
 	user, queueKey = "scaledjob", "jobs:emails"
 	// serverName is in the certificates, instead of the addresses.
 	serverName = "redis.example"
 )
 
-// permissions are the commands of docs/redis.md that make users.
+// permissions are the commands of docs/how-to/redis.md that make users.
 type permissions struct {
 	// onServers makes the user on Redis servers, onNodes has what a Cluster takes in addition, and onSentinels makes the
 	// user on sentinels.
@@ -43,7 +43,7 @@ type permissions struct {
 
 func documentedPermissions(t *testing.T) permissions {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/redis.md")
+	text, err := os.ReadFile("../../../docs/how-to/redis.md")
 	g := NewWithT(t)
 	g.Expect(err).NotTo(HaveOccurred())
 	commands := regexp.MustCompile(`(?m)^ +(ACL SETUSER scaledjob on .*)$`).FindAllSubmatch(text, -1)

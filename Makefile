@@ -112,8 +112,13 @@ fmt: ## Format the code.
 	$(LINT) fmt
 
 .PHONY: lint
-lint: ## Look for faults in the code, its style and its architecture.
+lint: ## Look for faults in the code, its style and its architecture, and in the workflows.
 	$(LINT) run
+	$(TOOL) actionlint
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities in what is shipped. | Without vuln.go.dev, the data is as old as the version in hack/tools/vulncheck.
+	@hack/vulncheck.sh
 
 .PHONY: verify
 verify: verify-generated lint ## Check that generated files are current, and format, lint, modules and manifests clean.

@@ -11,6 +11,8 @@ LINT    := go tool -modfile=hack/tools/golangci/go.mod golangci-lint
 HELM    := go tool -modfile=hack/tools/helm/go.mod helm
 CHART   := charts/scaledjob-operator
 CRD     := config/crd/bases/batch.miracle.dev_scaledjobs.yaml
+# The pages that make generate writes, or in which it writes a table.
+GENERATED := docs/reference/api.md docs/reference/flags.md docs/reference/metrics.md docs/how-to/queues.md
 
 .PHONY: help
 help: ## Show this list.
@@ -93,13 +95,15 @@ soak: parts ## Inject random storms and faults for MINUTES=10. | SEED=n repeats 
 	@go run ./test/soak -minutes=$(or $(MINUTES),10) $(if $(SEED),-seed=$(SEED)) $(if $(filter no,$(SUITES)),-suites=false) $(if $(ALERTS),-alerts)
 
 .PHONY: generate
-generate: ## Regenerate deep copies, CRD, RBAC, PrometheusRule and dashboards, their copies in the chart, and the tables of metrics and frameworks.
+generate: ## Regenerate deep copies, CRD, RBAC, PrometheusRule and dashboards, their copies in the chart, and the pages and tables of the reference.
 	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(TOOL) controller-gen crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
 	go run ./hack/trimcrd $(CRD)
 	$(TOOL) controller-gen rbac:roleName=manager paths=./cmd/... paths=./internal/controller/... output:rbac:dir=config/rbac
 	$(TOOL) kustomize build config/crd > $(CHART)/files/crd.yaml
 	cp config/rbac/role.yaml $(CHART)/files/role.yaml
+	go run ./hack/reference $(CRD) docs/reference/api.md
+	go test ./cmd -run '^TestTheDocumentHasAllFlags$$' -args -update
 	go test ./internal/metrics -run '^TestTheDocumentHasAllMetrics$$' -args -update
 	go test ./internal/frameworks -run '^TestTheDocumentHasTheTable$$' -args -update
 	sed -n '/^groups:/,$$p' config/prometheus/rules.yaml > $(CHART)/files/rules.yaml
@@ -138,10 +142,9 @@ verify: verify-generated lint ## Check that generated files are current, and for
 
 .PHONY: verify-generated
 verify-generated:
-	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; cp -r api config charts "$$before"; \
-	mkdir "$$before/docs"; cp docs/reference/metrics.md docs/how-to/queues.md "$$before/docs"; \
+	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; tar -c api config charts $(GENERATED) | tar -x -C "$$before"; \
 	$(MAKE) --no-print-directory generate; \
-	for tree in api config charts docs/reference/metrics.md docs/how-to/queues.md; do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
+	for tree in api config charts $(GENERATED); do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
 	[ -z "$${stale:-}" ] || { echo "generated files were not current; they are now"; exit 1; }
 
 ##@ Ship it

@@ -163,6 +163,10 @@ release: ## Make images, manifests, chart, plugin of kubectl and checksums in di
 push: ## Make the same, push the images, and have manifests and chart name them by digest. | IMAGE=registry/name names the image.
 	@$(RELEASE) push
 
+.PHONY: sign
+sign: ## Sign what make push has pushed, and attach provenance and SBOMs. The first time, it compiles cosign for minutes. | KEY=cosign.key signs with a key. Without it, cosign asks who you are, and the signatures are public.
+	@KEY='$(KEY)' hack/release/sign.sh
+
 .PHONY: image
 image: ## Build the image with Docker. | IMAGE=registry/name names the image, VERSION its tag.
 	@$(RELEASE) image

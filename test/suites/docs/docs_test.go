@@ -308,7 +308,7 @@ func documents(t *testing.T) []string {
 func TestEveryThreatNamesItsTests(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	_, table, found := strings.Cut(read(t, "docs/explanation/security.md"), "| threat | answer | test |")
+	_, table, found := strings.Cut(read(t, "docs/contributing/threats.md"), "| threat | answer | test |")
 	g.Expect(found).To(BeTrue())
 	table, _, _ = strings.Cut(table, "\n## ")
 	existing := testFunctions(t)

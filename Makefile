@@ -12,7 +12,7 @@ HELM    := go tool -modfile=hack/tools/helm/go.mod helm
 CHART   := charts/scaledjob-operator
 CRD     := config/crd/bases/batch.miracle.dev_scaledjobs.yaml
 # The pages that make generate writes, or in which it writes a table.
-GENERATED := docs/reference/api.md docs/reference/flags.md docs/reference/metrics.md docs/how-to/queues.md
+GENERATED := docs/reference/api.md docs/reference/flags.md docs/reference/metrics.md docs/how-to/queues.md docs/how-to/frameworks
 
 .PHONY: help
 help: ## Show this list.
@@ -79,7 +79,7 @@ bench: parts ## Measure how fast messages become Jobs and what floods and outage
 	@go run ./test/bench $(if $(MEASURE),-measure=$(MEASURE)) $(if $(SCALE),-scale=$(SCALE)) $(if $(CONTENDERS),-contenders=$(CONTENDERS)) $(if $(JSON),-json='$(JSON)')
 
 .PHONY: bench-report
-bench-report: ## Draw the tables and plots of docs/explanation/performance.md. | RESULTS='a.json b.json' names one file for each run.
+bench-report: ## Draw the tables and plots of docs/contributing/benchmarks.md, docs/explanation/performance.md and README.md. | RESULTS='a.json b.json' names one file for each run.
 	@go run ./test/bench/report $(RESULTS)
 
 .PHONY: bench-compare
@@ -105,7 +105,7 @@ generate: ## Regenerate deep copies, CRD, RBAC, PrometheusRule and dashboards, t
 	go run ./hack/reference $(CRD) docs/reference/api.md
 	go test ./cmd -run '^TestTheDocumentHasAllFlags$$' -args -update
 	go test ./internal/metrics -run '^TestTheDocumentHasAllMetrics$$' -args -update
-	go test ./internal/frameworks -run '^TestTheDocumentHasTheTable$$' -args -update
+	go test ./internal/frameworks -run '^(TestTheDocumentHasTheTable|TestThePagesHaveTheManifests)$$' -args -update
 	sed -n '/^groups:/,$$p' config/prometheus/rules.yaml > $(CHART)/files/rules.yaml
 	{ cat config/prometheus/rule_header.yaml; sed 's/^./  &/' $(CHART)/files/rules.yaml; } > config/prometheus/prometheus_rule.yaml
 	go -C hack/dashboards run . "$$PWD/config/grafana"

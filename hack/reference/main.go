@@ -39,7 +39,8 @@ func fail(err error) {
 const introduction = `# API
 
 The fields of a ScaledJob, ` + "`batch.miracle.dev/v1`" + `. ` + "`kubectl explain sjob.spec.redis`" + ` shows the same text. The page is generated from the CRD.
-[Queues](../how-to/queues.md) helps to choose the keys and the strategy, and [Redis](../how-to/redis.md) to name a server.
+[Choose a strategy](../how-to/choose-a-strategy.md) helps with the keys and the strategy, and [Redis](../how-to/redis.md) with the server.
+[Jobs of a ScaledJob](jobs.md) says what the operator makes of ` + "`jobTemplate`" + `, and [Conditions and events](conditions.md) what the conditions mean.
 
 ` + "```yaml" + `
 apiVersion: batch.miracle.dev/v1

@@ -353,6 +353,7 @@ func TestTheVersionOfKueueIsThatOfItsSuite(t *testing.T) {
 	g.Expect(pinned).To(HaveLen(1))
 	for page, pattern := range map[string]string{
 		"docs/how-to/kueue.md": `\bv?(\d+\.\d+\.\d+)\b`, "docs/reference/compatibility.md": `(?m)Kueue.*?\b(\d+\.\d+\.\d+)\b`,
+		"docs/contributing/test-environment.md": `(?m)Kueue (\d+\.\d+\.\d+)\b`,
 	} {
 		g.Expect(all(pattern, read(t, page))).To(And(Not(BeEmpty()), HaveEach(pinned[0])), page)
 	}

@@ -12,7 +12,7 @@ HELM    := go tool -modfile=hack/tools/helm/go.mod helm
 CHART   := charts/scaledjob-operator
 CRD     := config/crd/bases/batch.miracle.dev_scaledjobs.yaml
 # The pages that make generate writes, or in which it writes a table.
-GENERATED := docs/reference/api.md docs/reference/flags.md docs/reference/metrics.md docs/how-to/queues.md docs/how-to/frameworks
+GENERATED := docs/reference/api.md docs/reference/flags.md docs/reference/metrics.md docs/reference/redis-permissions.md docs/how-to/queues.md docs/how-to/frameworks
 
 .PHONY: help
 help: ## Show this list.
@@ -104,6 +104,7 @@ generate: ## Regenerate deep copies, CRD, RBAC, PrometheusRule and dashboards, t
 	cp config/rbac/role.yaml $(CHART)/files/role.yaml
 	go run ./hack/reference $(CRD) docs/reference/api.md
 	go test ./cmd -run '^TestTheDocumentHasAllFlags$$' -args -update
+	go test ./internal/cli/doctor -run '^TestTheDocumentHasTheRulesOfAllKeys$$' -args -update
 	go test ./internal/metrics -run '^TestTheDocumentHasAllMetrics$$' -args -update
 	go test ./internal/frameworks -run '^(TestTheDocumentHasTheTable|TestThePagesHaveTheManifests)$$' -args -update
 	sed -n '/^groups:/,$$p' config/prometheus/rules.yaml > $(CHART)/files/rules.yaml

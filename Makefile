@@ -77,7 +77,7 @@ bench: parts ## Measure how fast messages become Jobs and what floods and outage
 	@go run ./test/bench $(if $(MEASURE),-measure=$(MEASURE)) $(if $(SCALE),-scale=$(SCALE)) $(if $(CONTENDERS),-contenders=$(CONTENDERS)) $(if $(JSON),-json='$(JSON)')
 
 .PHONY: bench-report
-bench-report: ## Draw the tables and plots of docs/explanation/performance.md. | RESULTS='a.json b.json' names one file for each run.
+bench-report: ## Draw the tables and plots of docs/contributing/benchmarks.md, docs/explanation/performance.md and README.md. | RESULTS='a.json b.json' names one file for each run.
 	@go run ./test/bench/report $(RESULTS)
 
 .PHONY: bench-compare

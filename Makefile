@@ -11,6 +11,8 @@ LINT    := go tool -modfile=hack/tools/golangci/go.mod golangci-lint
 HELM    := go tool -modfile=hack/tools/helm/go.mod helm
 CHART   := charts/scaledjob-operator
 CRD     := config/crd/bases/batch.miracle.dev_scaledjobs.yaml
+# The pages that make generate writes, or in which it writes a table.
+GENERATED := docs/reference/api.md docs/reference/flags.md docs/reference/metrics.md docs/reference/redis-permissions.md docs/how-to/queues.md docs/how-to/frameworks
 
 .PHONY: help
 help: ## Show this list.
@@ -93,13 +95,16 @@ soak: parts ## Inject random storms and faults for MINUTES=10. | SEED=n repeats 
 	@go run ./test/soak -minutes=$(or $(MINUTES),10) $(if $(SEED),-seed=$(SEED)) $(if $(filter no,$(SUITES)),-suites=false) $(if $(ALERTS),-alerts)
 
 .PHONY: generate
-generate: ## Regenerate deep copies, CRD, RBAC, PrometheusRule and dashboards, their copies in the chart, and the tables of metrics and frameworks.
+generate: ## Regenerate deep copies, CRD, RBAC, PrometheusRule and dashboards, their copies in the chart, and the pages and tables of the reference.
 	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(TOOL) controller-gen crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
 	go run ./hack/trimcrd $(CRD)
 	$(TOOL) controller-gen rbac:roleName=manager paths=./cmd/... paths=./internal/controller/... output:rbac:dir=config/rbac
 	$(TOOL) kustomize build config/crd > $(CHART)/files/crd.yaml
 	cp config/rbac/role.yaml $(CHART)/files/role.yaml
+	go run ./hack/reference $(CRD) docs/reference/api.md
+	go test ./cmd -run '^TestTheDocumentHasAllFlags$$' -args -update
+	go test ./internal/cli/doctor -run '^TestTheDocumentHasTheRulesOfAllKeys$$' -args -update
 	go test ./internal/metrics -run '^TestTheDocumentHasAllMetrics$$' -args -update
 	go test ./internal/frameworks -run '^(TestTheDocumentHasTheTable|TestThePagesHaveTheManifests)$$' -args -update
 	sed -n '/^groups:/,$$p' config/prometheus/rules.yaml > $(CHART)/files/rules.yaml
@@ -112,8 +117,13 @@ fmt: ## Format the code.
 	$(LINT) fmt
 
 .PHONY: lint
-lint: ## Look for faults in the code, its style and its architecture.
+lint: ## Look for faults in the code, its style and its architecture, and in the workflows.
 	$(LINT) run
+	$(TOOL) actionlint
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities in what is shipped. | Without vuln.go.dev, the data is as old as the version in hack/tools/vulncheck.
+	@hack/vulncheck.sh
 
 .PHONY: verify
 verify: verify-generated lint ## Check that generated files are current, and format, lint, modules and manifests clean.
@@ -133,9 +143,9 @@ verify: verify-generated lint ## Check that generated files are current, and for
 
 .PHONY: verify-generated
 verify-generated:
-	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; cp -r api config charts docs "$$before"; \
+	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; tar -c api config charts $(GENERATED) | tar -x -C "$$before"; \
 	$(MAKE) --no-print-directory generate; \
-	for tree in api config charts docs/reference/metrics.md docs/how-to/queues.md docs/how-to/frameworks; do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
+	for tree in api config charts $(GENERATED); do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
 	[ -z "$${stale:-}" ] || { echo "generated files were not current; they are now"; exit 1; }
 
 ##@ Ship it
@@ -153,6 +163,10 @@ release: ## Make images, manifests, chart, plugin of kubectl and checksums in di
 .PHONY: push
 push: ## Make the same, push the images, and have manifests and chart name them by digest. | IMAGE=registry/name names the image.
 	@$(RELEASE) push
+
+.PHONY: sign
+sign: ## Sign what make push has pushed, and attach provenance and SBOMs. The first time, it compiles cosign for minutes. | KEY=cosign.key signs with a key. Without it, cosign asks who you are, and the signatures are public.
+	@KEY='$(KEY)' hack/release/sign.sh
 
 .PHONY: image
 image: ## Build the image with Docker. | IMAGE=registry/name names the image, VERSION its tag.

@@ -19,7 +19,7 @@ const (
 	stripRight  = 770
 	stripTop    = 62
 	stripHeight = 34
-	stripAxis   = 34 // the room for the axis
+	stripAxis   = 36 // the room for the axis
 )
 
 // The axis goes from a millisecond to half a minute.
@@ -52,7 +52,7 @@ func strips(runs []*results.Run) (string, error) {
 		case contender == results.Loop:
 		case work == "push → Job seen, p50":
 			found = append(found, strip{contender: contender, p50: row.Ours.Median, label: rivalCell(row)})
-		case work == "push → Job seen, p99":
+		case work == "push → Job seen, p99" && len(found) > 0: // it follows the median
 			found[len(found)-1].p99 = row.Ours.Median
 		}
 	}

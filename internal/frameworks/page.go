@@ -42,7 +42,7 @@ func Page(text string, all []Framework, width int) (page string, shown []string,
 
 // evidence is how the keys are known, and what else there is to know.
 func (f *Framework) evidence() string {
-	known := fmt.Sprintf("The keys of this page were **%s** (%s).", f.Evidence, f.Version)
+	known := fmt.Sprintf("Keys: **%s**, %s.", f.Evidence, f.Version)
 	return known + " The number of Jobs is " + f.inWords(f.Number) + ".\n" + f.list()
 }
 

@@ -23,7 +23,7 @@ const (
 )
 
 // publishedPages are those that are drawn. The first one has everything, and figures are typed into none of these tables.
-var publishedPages = []string{"docs/contributing/benchmarks.md", "docs/explanation/performance.md", "README.md"}
+var publishedPages = []string{"docs/contributing/benchmarks.md", "docs/explanation/performance.md", "docs/explanation/comparison.md", "README.md"}
 
 // Nobody types a figure: what is between the comments of a page is what the results that are committed give. What none
 // of them has is empty.
@@ -55,6 +55,11 @@ func expectDrawn(t *testing.T, page string, everything bool) {
 		}
 	}
 	g.Expect(block.ReplaceAllString(drawn.page, "")).NotTo(MatchRegexp(typed), "a table with figures that are not drawn")
+	for name, picture := range drawn.files {
+		file, err := os.ReadFile(filepath.Join(publishedFolder, name))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(file)).To(Equal(picture), name+" is out of date")
+	}
 	for _, p := range drawn.plots {
 		file, err := os.ReadFile(filepath.Join(publishedFolder, p.File))
 		g.Expect(err).NotTo(HaveOccurred())

@@ -11,6 +11,7 @@
 //	<!-- drawn: runs -->                    on what the runs were taken
 //	<!-- drawn: table latency bursts -->    the figures of these measurements
 //	<!-- drawn: rivals p50 burst -->        the operator and KEDA, with these lines; without names, all lines
+//	<!-- drawn: strips -->                  the time from a push to its Job, as an SVG file in the folder of the first page
 //	<!-- drawn: plot latency -->            a plot, as an SVG file in the folder of the first page
 //	<!-- end of drawn -->
 //
@@ -32,7 +33,7 @@ import (
 
 func main() {
 	page := flag.String("page", "docs/contributing/benchmarks.md", "The page with all figures. The plots are in the folder of the same name next to it.")
-	others := flag.String("others", "README.md,docs/explanation/performance.md", "Pages with some of the figures, separated by commas.")
+	others := flag.String("others", "README.md,docs/explanation/performance.md,docs/explanation/comparison.md", "Pages with some of the figures, separated by commas.")
 	flag.Parse()
 	if flag.NArg() == 0 {
 		flag.Usage()
@@ -61,6 +62,9 @@ func report(ctx context.Context, pages, files []string) error {
 			return fmt.Errorf("%s: %w", page, err)
 		}
 		texts[page], plots = drawn.page, append(plots, drawn.plots...)
+		for name, file := range drawn.files {
+			texts[filepath.Join(folder, name)] = file
+		}
 		for _, name := range drawn.unmeasured {
 			fmt.Fprintf(os.Stderr, "%s: %s was not measured, and stays as it is\n", page, name)
 		}
@@ -68,8 +72,8 @@ func report(ctx context.Context, pages, files []string) error {
 	if err := svg.Draw(ctx, folder, plots); err != nil {
 		return err
 	}
-	for page, text := range texts {
-		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+	for path, text := range texts {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,8 @@ import (
 type drawing struct {
 	page  string
 	plots []svg.Plot
+	// files are further pictures, by their names.
+	files map[string]string
 	// unmeasured are the tables and plots that stayed as they were.
 	unmeasured []string
 }
@@ -28,7 +30,7 @@ var block = regexp.MustCompile(`(?s)(<!-- drawn: ([^\n]*?) -->\n)(.*?)(<!-- end 
 // draw draws all blocks of a page, from which the plots are in this folder. A page with everything has a table for whatever
 // was measured.
 func draw(page, folder string, runs []*results.Run, everything bool) (*drawing, error) {
-	d := &drawing{}
+	d := &drawing{files: map[string]string{}}
 	var errs []error
 	var shown []string
 	d.page = block.ReplaceAllStringFunc(page, func(found string) string {
@@ -78,6 +80,8 @@ func (d *drawing) block(kind string, names []string, now, folder string, runs []
 	case "rivals":
 		content, err = rivalsTable(names, runs)
 		err = errors.Join(err, nothingLost(now, content))
+	case "strips":
+		content, err = d.strips(folder, runs)
 	case "plot":
 		content, err = d.plot(names[0], folder, runs)
 	default:
@@ -88,6 +92,17 @@ func (d *drawing) block(kind string, names []string, now, folder string, runs []
 		return now, err
 	}
 	return content, nil
+}
+
+// strips draws the times from a push to its Job, and returns the line that shows them.
+func (d *drawing) strips(folder string, runs []*results.Run) (string, error) {
+	const file = "push-to-job.svg"
+	drawn, err := strips(runs)
+	if drawn == "" || err != nil {
+		return "", err
+	}
+	d.files[file] = drawn
+	return fmt.Sprintf("![Time from a push to its Job, of this operator and of KEDA](%s/%s)\n", folder, file), nil
 }
 
 // plot draws one plot, and returns the line that shows it.

@@ -82,7 +82,7 @@ func rivals(runs []*results.Run) (svg.Plot, error) {
 	rows, err := results.Merge(runs, rivalsAcross)
 	p := svg.Plot{
 		Title: "Messages that have their Job, by the time since their push", X: svg.Axis{Label: milliseconds, Log: true},
-		Y: svg.Axis{Label: "percent of the messages"},
+		Y: svg.Axis{Label: "percent of the messages", Zero: true},
 	}
 	quantiles := map[string]float64{"push → Job seen, p50": 50, "push → Job seen, p99": 99}
 	sampled := map[string]bool{}

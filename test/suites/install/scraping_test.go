@@ -26,7 +26,7 @@ func onPage(t *testing.T, name string) string {
 	g := NewWithT(t)
 	root, err := render.Root(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	page := string(read(g, filepath.Join(root, "docs"), "install.md"))
+	page := string(read(g, filepath.Join(root, "docs/how-to"), "install.md"))
 	block := regexp.MustCompile("(?s)```yaml\n# " + regexp.QuoteMeta(name) + "\n(.+?)```").FindStringSubmatch(page)
 	g.Expect(block).To(HaveLen(2), name)
 	return block[1]

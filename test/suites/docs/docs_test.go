@@ -160,7 +160,7 @@ func TestEveryFlagOfTheLogIsDocumented(t *testing.T) {
 	flags := flag.NewFlagSet("", flag.ContinueOnError)
 	(&zap.Options{}).BindFlags(flags)
 	flags.VisitAll(func(each *flag.Flag) { names = append(names, each.Name) })
-	NewWithT(t).Expect(all("(?m)^\\| `--(zap-[\\w-]+)` \\|", read(t, "docs/how-to/install.md"))).To(ConsistOf(names))
+	NewWithT(t).Expect(all("(?m)^\\| `--(zap-[\\w-]+)` \\|", read(t, "docs/how-to/monitor.md"))).To(ConsistOf(names))
 }
 
 func TestEveryPackageHasItsLineInTheArchitecture(t *testing.T) {

@@ -77,7 +77,7 @@ bench: parts ## Measure how fast messages become Jobs and what floods and outage
 	@go run ./test/bench $(if $(MEASURE),-measure=$(MEASURE)) $(if $(SCALE),-scale=$(SCALE)) $(if $(CONTENDERS),-contenders=$(CONTENDERS)) $(if $(JSON),-json='$(JSON)')
 
 .PHONY: bench-report
-bench-report: ## Draw the tables and plots of docs/explanation/performance.md. | RESULTS='a.json b.json' names one file for each run.
+bench-report: ## Draw the tables and plots of docs/contributing/benchmarks.md, docs/explanation/performance.md and README.md. | RESULTS='a.json b.json' names one file for each run.
 	@go run ./test/bench/report $(RESULTS)
 
 .PHONY: bench-compare
@@ -101,7 +101,7 @@ generate: ## Regenerate deep copies, CRD, RBAC, PrometheusRule and dashboards, t
 	$(TOOL) kustomize build config/crd > $(CHART)/files/crd.yaml
 	cp config/rbac/role.yaml $(CHART)/files/role.yaml
 	go test ./internal/metrics -run '^TestTheDocumentHasAllMetrics$$' -args -update
-	go test ./internal/frameworks -run '^TestTheDocumentHasTheTable$$' -args -update
+	go test ./internal/frameworks -run '^(TestTheDocumentHasTheTable|TestThePagesHaveTheManifests)$$' -args -update
 	sed -n '/^groups:/,$$p' config/prometheus/rules.yaml > $(CHART)/files/rules.yaml
 	{ cat config/prometheus/rule_header.yaml; sed 's/^./  &/' $(CHART)/files/rules.yaml; } > config/prometheus/prometheus_rule.yaml
 	go -C hack/dashboards run . "$$PWD/config/grafana"
@@ -133,10 +133,9 @@ verify: verify-generated lint ## Check that generated files are current, and for
 
 .PHONY: verify-generated
 verify-generated:
-	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; cp -r api config charts "$$before"; \
-	mkdir "$$before/docs"; cp docs/reference/metrics.md docs/how-to/queues.md "$$before/docs"; \
+	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; cp -r api config charts docs "$$before"; \
 	$(MAKE) --no-print-directory generate; \
-	for tree in api config charts docs/reference/metrics.md docs/how-to/queues.md; do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
+	for tree in api config charts docs/reference/metrics.md docs/how-to/queues.md docs/how-to/frameworks; do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
 	[ -z "$${stale:-}" ] || { echo "generated files were not current; they are now"; exit 1; }
 
 ##@ Ship it

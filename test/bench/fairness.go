@@ -45,12 +45,16 @@ func measureFairness(ctx context.Context, log io.Writer, s *setting, _ sizes) ([
 			return nil, err
 		}
 		all.floor, all.ours = append(all.floor, round.floor...), append(all.ours, round.ours...)
-		if err := errors.Join(others.checkAndEmpty(ctx), s.checkAndClear(ctx)); err != nil {
+		if err := errors.Join(others.checkAndEmpty(ctx), s.checkAndClear(ctx), others.await(ctx, withoutJobs)); err != nil {
 			return nil, err
 		}
 	}
 	return all.compare(), others.remove(ctx)
 }
+
+// withoutJobs holds when the operator has reported that the Jobs of a round are deleted. Until then it asks whether the
+// ScaledJob still exists before it creates a Job, which is no part of what is measured.
+func withoutJobs(status scaledjobv1.ScaledJobStatus) bool { return status.ActiveJobs == 0 }
 
 // latencies are how many milliseconds the Jobs of single messages took.
 type latencies struct{ floor, ours []float64 }

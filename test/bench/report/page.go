@@ -25,8 +25,9 @@ type drawing struct {
 // block is a part of the page that is drawn: its first line, what is in it now, and its last line.
 var block = regexp.MustCompile(`(?s)(<!-- drawn: ([^\n]*?) -->\n)(.*?)(<!-- end of drawn -->)`)
 
-// draw draws all blocks of a page, whose plots are in this folder beside it.
-func draw(page, folder string, runs []*results.Run) (*drawing, error) {
+// draw draws all blocks of a page, from which the plots are in this folder. A page with everything has a table for whatever
+// was measured.
+func draw(page, folder string, runs []*results.Run, everything bool) (*drawing, error) {
 	d := &drawing{}
 	var errs []error
 	var shown []string
@@ -40,7 +41,10 @@ func draw(page, folder string, runs []*results.Run) (*drawing, error) {
 		}
 		return parts[1] + content + parts[4]
 	})
-	return d, errors.Join(append(errs, allShown(runs, shown), allClosed(page))...)
+	if everything {
+		errs = append(errs, allShown(runs, shown))
+	}
+	return d, errors.Join(append(errs, allClosed(page))...)
 }
 
 // allShown fails if something was measured that the page has no table for.
@@ -71,13 +75,16 @@ func (d *drawing) block(kind string, names []string, now, folder string, runs []
 	case "table":
 		content, err = table(names, runs)
 		err = errors.Join(err, nothingLost(now, content))
+	case "rivals":
+		content, err = rivalsTable(names, runs)
+		err = errors.Join(err, nothingLost(now, content))
 	case "plot":
 		content, err = d.plot(names[0], folder, runs)
 	default:
 		err = errors.New("nobody knows how to")
 	}
 	if content == "" || err != nil {
-		d.unmeasured = append(d.unmeasured, strings.Join(names, ", "))
+		d.unmeasured = append(d.unmeasured, strings.Join(append([]string{kind}, names...), " "))
 		return now, err
 	}
 	return content, nil

@@ -18,6 +18,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,9 +103,11 @@ func (p Program) Install(ctx context.Context, control *cluster.Cluster) error {
 // Options are the choices of Start.
 type Options struct {
 	Cluster *cluster.Cluster
-	// Namespace is the only one that KEDA watches.
+	// Namespace is the only one that KEDA watches. Empty means all.
 	Namespace string
 	Settings  Settings
+	// Args are further flags.
+	Args []string
 }
 
 // KEDA is a running operator of KEDA.
@@ -145,7 +148,7 @@ func (k *KEDA) start(ctx context.Context, path string, opts Options) error {
 		"--leader-elect=false", "--enable-cert-rotation=false",
 		"--metrics-bind-address=" + net.JoinHostPort(host, "0"), "--health-probe-bind-address=" + probes,
 		"--metrics-service-bind-address=" + service,
-	}, opts.Settings.flags()...)
+	}, slices.Concat(opts.Settings.flags(), opts.Args)...)
 	environment := append([]string{
 		"WATCH_NAMESPACE=" + opts.Namespace, "KEDA_CLUSTER_OBJECT_NAMESPACE=" + namespace,
 		"POD_NAMESPACE=" + namespace, "POD_NAME=" + account, "OPERATOR_NAME=" + account,
@@ -190,9 +193,12 @@ func (k *KEDA) PID() int { return k.process.PID() }
 // Exited is closed when KEDA has ended, asked to or not.
 func (k *KEDA) Exited() <-chan struct{} { return k.process.Exited() }
 
+// LogPath returns the file that KEDA logs to. It is gone when KEDA was stopped.
+func (k *KEDA) LogPath() string { return k.file(program + ".log") }
+
 // Logs returns what KEDA has logged until now.
 func (k *KEDA) Logs() (string, error) {
-	content, err := os.ReadFile(k.file(program + ".log"))
+	content, err := os.ReadFile(k.LogPath())
 	return string(content), err
 }
 

@@ -25,14 +25,21 @@ type sampleScaledJob struct {
 // newSampleScaledJob applies the sample, with the Redis of the tests for its own.
 func newSampleScaledJob(t *testing.T, file string) *sampleScaledJob {
 	t.Helper()
-	s := &sampleScaledJob{scaledJob: newWitnessedScaledJob(t)}
 	content, err := os.ReadFile(filepath.Join(samples, file))
-	s.Expect(err).NotTo(HaveOccurred())
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return newShownScaledJob(t, string(content))
+}
+
+// newShownScaledJob applies a manifest that users are shown.
+func newShownScaledJob(t *testing.T, manifest string) *sampleScaledJob {
+	t.Helper()
+	s := &sampleScaledJob{scaledJob: newWitnessedScaledJob(t)}
 	const host = "redis.default.svc.cluster.local"
 	text := strings.NewReplacer(
 		host+":6379", shared.redis.Addr(), host, shared.redis.Addr(), "sleep 5 #", "read -r line #", "sleep 300 #", "read -r line #",
-	).Replace(string(content))
-	changed := filepath.Join(t.TempDir(), file)
+		"sleep 600 #", "read -r line #",
+	).Replace(manifest)
+	changed := filepath.Join(t.TempDir(), "shown.yaml")
 	s.Expect(os.WriteFile(changed, []byte(text), 0o600)).To(Succeed())
 	s.kubectl("apply", "--filename="+changed)
 

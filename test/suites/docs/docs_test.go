@@ -25,6 +25,7 @@ import (
 const (
 	root           = "../../.."
 	conditionTypes = "api/v1/condition_types.go"
+	conditionsPage = "docs/reference/conditions.md"
 )
 
 func read(t *testing.T, path string) string {
@@ -65,7 +66,7 @@ func constants(t *testing.T, path, prefix string) []string {
 	return values
 }
 
-// The table of the concepts is the list of what each condition can say. Ready repeats the reasons of two others.
+// The table of conditions is the list of what each condition can say. Ready repeats the reasons of two others.
 func TestEveryReasonOfEveryConditionHasItsEntryInTroubleshooting(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -84,7 +85,7 @@ func TestEveryReasonOfEveryConditionHasItsEntryInTroubleshooting(t *testing.T) {
 	}
 }
 
-func TestConceptsNameEveryConditionAndReason(t *testing.T) {
+func TestConditionsPageNamesEveryConditionAndReason(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var kinds, reasons []string
@@ -117,11 +118,12 @@ func TestEveryReasonIsInASuite(t *testing.T) {
 	}
 }
 
-// conditionTable is the table of the concepts: the reasons of each condition.
+// conditionTable is the table of conditions: the reasons of each condition.
 func conditionTable(t *testing.T) map[string][]string {
 	t.Helper()
-	_, table, found := strings.Cut(read(t, "docs/explanation/how-it-works.md"), "## Conditions")
+	_, table, found := strings.Cut(read(t, conditionsPage), "## Conditions")
 	NewWithT(t).Expect(found).To(BeTrue())
+	table, _, _ = strings.Cut(table, "\n## ")
 	reasons := map[string][]string{}
 	for line := range strings.Lines(table) {
 		if kind, rest, isRow := strings.Cut(strings.TrimPrefix(line, "| `"), "` |"); isRow && strings.HasPrefix(line, "| `") {
@@ -136,7 +138,7 @@ func conditionTable(t *testing.T) map[string][]string {
 func TestEveryEventIsDocumented(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	_, table, found := strings.Cut(read(t, "docs/operations/troubleshooting.md"), "## Events")
+	_, table, found := strings.Cut(read(t, conditionsPage), "## Events")
 	g.Expect(found).To(BeTrue())
 	table, _, _ = strings.Cut(table, "\n## ")
 	var documented []string
@@ -290,7 +292,11 @@ func declarations(t *testing.T) map[string][]string {
 func documents(t *testing.T) []string {
 	t.Helper()
 	g := NewWithT(t)
-	found := []string{"README.md", "SECURITY.md"}
+	found, err := filepath.Glob(filepath.Join(root, "*.md"))
+	g.Expect(err).NotTo(HaveOccurred())
+	for i, path := range found {
+		found[i] = filepath.Base(path)
+	}
 	g.Expect(filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
 		if filepath.Ext(path) == ".md" {
 			relative, relErr := filepath.Rel(root, path)
@@ -306,7 +312,7 @@ func documents(t *testing.T) []string {
 func TestEveryThreatNamesItsTests(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	_, table, found := strings.Cut(read(t, "docs/explanation/security.md"), "| threat | answer | test |")
+	_, table, found := strings.Cut(read(t, "docs/contributing/threats.md"), "| threat | answer | test |")
 	g.Expect(found).To(BeTrue())
 	table, _, _ = strings.Cut(table, "\n## ")
 	existing := testFunctions(t)

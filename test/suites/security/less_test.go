@@ -24,10 +24,10 @@ import (
 // documentedUser is the user whom the documents make.
 const documentedUser = "scaledjob"
 
-// documented reads a document.
+// documented reads a how-to guide.
 func documented(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/" + name)
+	text, err := os.ReadFile("../../../docs/how-to/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}

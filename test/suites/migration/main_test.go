@@ -1,0 +1,105 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package migration tests kubectl scaledjob convert against KEDA itself: KEDA and the operator run on one real API server,
+// read the same keys of a real Redis, and work for a ScaledJob of KEDA and for what convert makes of it. After each change
+// of the keys, of the Pods or of the spec, both have created the same number of Jobs, or the document about the migration
+// names the difference.
+//
+//	rows_test.go     what is compared, with the numbers of both and the place in the document
+//	examples_test.go the same for the manifests with all that the documentation of KEDA shows
+//	row_test.go      how a row is played
+//	stage_test.go    what happens to keys, Pods and specs
+//	look_test.go     has KEDA look at the keys once, and only then
+package migration
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/keda"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+)
+
+const (
+	// timeout bounds the wait for a fact, and pollInterval is how often it is looked for.
+	timeout      = 90 * time.Second
+	pollInterval = 100 * time.Millisecond
+	// parallel is how many rows are played at the same time. They wait more than they work.
+	parallel = 12
+)
+
+var (
+	control *scene.ControlPlane
+	ours    *operator.Operator
+	theirs  *keda.KEDA
+	// kedaLog is the log of KEDA.
+	kedaLog *journal
+	// markers is the server of the ScaledJobs that show what KEDA's cache has.
+	markers *redistest.Server
+)
+
+func TestMain(m *testing.M) {
+	gomega.SetDefaultEventuallyTimeout(timeout)
+	gomega.SetDefaultEventuallyPollingInterval(pollInterval)
+	os.Exit(cluster.Run(m, parallel, start, stop))
+}
+
+// start starts nothing with -short, because KEDA may have to be built, which takes minutes.
+func start(ctx context.Context) error {
+	if testing.Short() {
+		return nil
+	}
+	program, err := keda.Build(ctx, os.Stderr)
+	if err != nil {
+		return err
+	}
+	crds, err := keda.CRDs(ctx)
+	if err != nil {
+		return err
+	}
+	opts := cluster.Options{ControllerManager: true, FakeNode: true, CRDs: []string{crds}, Log: os.Stderr}
+	if control, err = scene.NewControlPlane(ctx, opts); err != nil {
+		return err
+	}
+	if err := program.Install(ctx, control.Cluster); err != nil {
+		return err
+	}
+	// The log has when KEDA has looked, on the debug level.
+	theirs, err = program.Start(ctx, keda.Options{
+		Cluster: control.Cluster, Settings: keda.Best(), Args: []string{"--zap-encoder=json", "--zap-log-level=debug"},
+	})
+	if err != nil {
+		return err
+	}
+	kedaLog = newJournal(theirs.LogPath())
+	if markers, err = redistest.Start(ctx, redistest.Options{Log: os.Stderr}); err != nil {
+		return err
+	}
+	ours, err = operator.Start(ctx, operator.Options{Cluster: control.Cluster, Log: os.Stderr})
+	return err
+}
+
+func stop(ctx context.Context) (err error) {
+	if ours != nil {
+		err = ours.Stop(ctx)
+	}
+	if theirs != nil {
+		err = errors.Join(err, theirs.Stop(ctx))
+	}
+	if markers != nil {
+		err = errors.Join(err, markers.Stop())
+	}
+	if control != nil {
+		err = errors.Join(err, control.Cluster.Stop())
+	}
+	return err
+}

@@ -91,15 +91,15 @@ func TestNaiveReconcilerAfterAnotherCreatesTooMany(t *testing.T) {
 	s := newScaledJob(t, newNamespace(t), "capped", 1, saturation)
 	former := startProxy(t)
 	stop := startNaive(t, former, s)
-	former.creates.hold(saturation/2, 1)
+	late := former.holdCreates(saturation/2, 1)
 
 	g := NewWithT(t)
 	g.Expect(s.PushTogether(t.Context(), stormPushes)).To(Succeed())
-	g.Eventually(former.creates.held).WithTimeout(timeout).Should(BeNumerically(">", 0))
+	g.Eventually(late.Held).WithTimeout(timeout).Should(BeNumerically(">", 0))
 	stop()
 	startNaive(t, startProxy(t), s)
 	made := settle(t, s)
-	g.Expect(former.creates.release()).To(Succeed())
+	g.Expect(late.Release()).To(Succeed())
 	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", made))
 }
 

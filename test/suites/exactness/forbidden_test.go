@@ -64,25 +64,6 @@ func TestQuota(t *testing.T) {
 	}, claim{scaledJob: s, jobs: due})
 }
 
-// The negative control: under the same quota the usual reconciler does not leave off, with no more messages than a
-// storm has.
-func TestNaiveReconcilerIsRefusedOverAndOver(t *testing.T) {
-	skip.UnderShort(t, "a control; TestNaiveReconcilerCreatesTooMany is enough to see that the witness can fail")
-	t.Parallel()
-	g := NewWithT(t)
-	namespace, proxy := newNamespace(t), startProxy(t)
-	creates := proxy.countCreates()
-	setQuota(t, namespace, room)
-	s := newScaledJob(t, namespace, "limited", 1, 2*room)
-	startNaive(t, proxy, s)
-	s.awaitSubscription(t)
-
-	g.Expect(s.PushTogether(t.Context(), 2*room)).To(Succeed())
-	g.Eventually(func() (int, error) { return creates.Hits(), s.PushTogether(t.Context(), 1) }).
-		WithPolling(timeout / stormPushes).WithTimeout(timeout).Should(BeNumerically(">", fewCreates))
-	g.Expect(s.Pushed()).To(BeNumerically("<=", stormPushes), "messages")
-}
-
 // While a namespace terminates, its Jobs go, and the operator sees nothing of the
 // deletion of the ScaledJob.
 func TestNamespaceTerminates(t *testing.T) {

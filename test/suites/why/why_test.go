@@ -4,6 +4,8 @@
 package why
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/cli"
+	"miracle.dev/scaledjob-operator/internal/cli/explain"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
@@ -117,6 +121,7 @@ func (w situation) play(t *testing.T, mode scaledjobv1.ScalingMode, title string
 	s := newStage(t, w.restricted, mode)
 	w.bring(s)
 	s.expect(append([]claim{w.says}, w.also...)...)
+	s.expectExplained(w.says)
 	s.expectOnce(w.event)
 	s.record(title)
 	if w.cure != nil {
@@ -126,6 +131,9 @@ func (w situation) play(t *testing.T, mode scaledjobv1.ScalingMode, title string
 		w.then = well
 	}
 	s.expect(w.then...)
+	if !slices.ContainsFunc(w.then, func(each claim) bool { return each.reason == w.says.reason }) {
+		s.expectNotExplained(w.says)
+	}
 	s.expectJobs()
 	s.expectOnce(w.event)
 }
@@ -134,6 +142,47 @@ func (w situation) play(t *testing.T, mode scaledjobv1.ScalingMode, title string
 func (s *stage) expect(claims ...claim) {
 	s.t.Helper()
 	s.Eventually(func() []string { return s.missing(claims) }).Should(BeEmpty(), s.explain)
+}
+
+// expectExplained waits until kubectl scaledjob explain gives the reason and the words of a claim: the status may be written
+// again meanwhile.
+func (s *stage) expectExplained(claimed claim) {
+	s.t.Helper()
+	words := s.fillAll(claimed.words)
+	if !claimed.usual() {
+		words = append(words, "("+claimed.reason+")")
+	}
+	s.Eventually(s.explained).Should(containAll(words), s.explain)
+}
+
+// expectNotExplained waits until kubectl scaledjob explain does not give the reason of a claim any more.
+func (s *stage) expectNotExplained(claimed claim) {
+	s.t.Helper()
+	if !claimed.usual() {
+		s.Eventually(s.explained).ShouldNot(ContainSubstring("("+claimed.reason+")"), s.explain)
+	}
+}
+
+// usual reports whether the reason is one that the condition has too when nothing is wrong.
+func (c claim) usual() bool {
+	return slices.ContainsFunc(well, func(each claim) bool { return each.kind == c.kind && each.reason == c.reason })
+}
+
+// explained is why there are so many Jobs, and what would change it, as kubectl scaledjob explain says it.
+func (s *stage) explained() string {
+	var out, errOut bytes.Buffer
+	code := cli.Run(s.t.Context(), cli.Options{
+		Args: []string{"--kubeconfig=" + s.in.Cluster.Kubeconfig(), "--namespace=" + s.Namespace, "explain", s.Name, "--output=json"},
+		In:   strings.NewReader(""), Out: &out, ErrOut: &errOut, Version: "test",
+	})
+	s.Expect(code).To(BeZero(), errOut.String())
+	var is explain.Explanation
+	s.Expect(json.Unmarshal(out.Bytes(), &is)).To(Succeed())
+	lines := slices.Concat([]string{is.Summary}, is.Why, is.Changes, is.Next)
+	for _, each := range is.Jobs.Waiting {
+		lines = append(lines, each.Reason+": "+each.Message)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // missing is what conditions of the current spec do not say although it is claimed.

@@ -34,7 +34,7 @@ demo: ## Show the operator at work, then remove everything. | SCENE=burst plays 
 	@$(PREPARE) demo $(if $(REDIS),-redis='$(REDIS)') $(if $(KEEP),-keep) $(SCENE) || [ $$? = 130 ]
 
 .PHONY: picture
-picture: ## Regenerate docs/images/demo.svg from a real run of the demo. Needs tmux.
+picture: ## Regenerate docs/images/demo.svg from a real run, on a real Redis. Needs tmux and redis-cli.
 	@screen=$$(mktemp); trap 'rm -f "$$screen"' EXIT; hack/picture/capture.sh > "$$screen"; \
 	go run ./hack/picture < "$$screen" > docs/images/demo.svg
 

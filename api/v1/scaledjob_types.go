@@ -277,6 +277,12 @@ type ScaledJobStatus struct {
 	// +optional
 	DesiredJobs *int32 `json:"desiredJobs,omitempty"`
 
+	// claimedJobs is how many of the active Jobs counted as having taken their messages, with the strategies Accurate and
+	// Custom, when desiredJobs was computed. The status is not written because of it alone. Absent with other strategies,
+	// and while desiredJobs is.
+	// +optional
+	ClaimedJobs *int32 `json:"claimedJobs,omitempty"`
+
 	// succeededJobs is the number of succeeded Jobs that still exist.
 	// +optional
 	SucceededJobs int32 `json:"succeededJobs"`

@@ -19,6 +19,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/retry"
 )
@@ -52,6 +53,36 @@ func TestStatusIsWrittenOnceASecond(t *testing.T) {
 		time.Sleep(wait)
 		w.Expect(w.reconcile(t.Context())).To(beResync())
 		w.Expect(w.scaledJob(t.Context()).Status.QueueDepth).To(HaveValue(Equal(int64(99))))
+	})
+}
+
+// A worker that reads an entry of a stream changes only how many are pending. The status shows that when it is written for
+// another cause.
+func TestPendingEntriesAloneCauseNoWrite(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sj := scaledJob()
+		sj.Spec.QueueName, sj.Spec.Threshold = "", 1000
+		sj.Spec.Queues = []scaledjobv1.Queue{{
+			Name: emailQueue, Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"},
+		}}
+		w := newWorld(t, sj)
+		w.queues.SetCount(emailQueue, queue.Count{Waiting: 3, InProgress: 1})
+		w.reconcile(t.Context())
+		w.Expect(w.applied).To(Equal(1))
+		pending := func() *int64 { return w.scaledJob(t.Context()).Status.Queues[0].PendingEntries }
+		w.Expect(pending()).To(HaveValue(BeEquivalentTo(1)))
+
+		w.queues.SetCount(emailQueue, queue.Count{Waiting: 2, InProgress: 2})
+		w.Expect(w.reconcile(t.Context())).To(beResync())
+		time.Sleep(2 * lateStatus)
+		w.reconcile(t.Context())
+		w.Expect(w.applied).To(Equal(1))
+		w.queues.SetCount(emailQueue, queue.Count{Waiting: 3, InProgress: 2})
+		time.Sleep(w.reconcile(t.Context()).RequeueAfter)
+		w.reconcile(t.Context())
+		w.Expect(pending()).To(HaveValue(BeEquivalentTo(2)))
+		w.Expect(w.scaledJob(t.Context()).Status.ClaimedJobs).To(BeNil(), "the strategy does not depend on it")
 	})
 }
 

@@ -67,8 +67,9 @@ func severity(sj *scaledjobv1.ScaledJob, is *metav1.Condition) Level {
 	case is.Type == scaledjobv1.ConditionReconciling, is.Type == scaledjobv1.ConditionStalled:
 		// Ready says the same.
 	case is.Type == scaledjobv1.ConditionNotificationsActive:
-		// Tracking is as good, and polling may be what the spec asks for.
-		if is.Status == metav1.ConditionFalse && sj.Status.Mode == scaledjobv1.ModePolling && is.Reason != scaledjobv1.ReasonDisabled {
+		// Tracking is as good, also before the first change that Redis reports. Polling may be what the spec asks for.
+		isTracked := strings.Contains(is.Message, report.Tracks)
+		if is.Status == metav1.ConditionFalse && sj.Status.Mode == scaledjobv1.ModePolling && is.Reason != scaledjobv1.ReasonDisabled && !isTracked {
 			return Warning
 		}
 	case is.Status == metav1.ConditionFalse:

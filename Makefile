@@ -119,6 +119,7 @@ fmt: ## Format the code.
 .PHONY: lint
 lint: ## Look for faults in the code, its style and its architecture, and in the workflows.
 	$(LINT) run
+	cd api && go tool -modfile=../hack/tools/golangci/go.mod golangci-lint run
 	$(TOOL) actionlint
 
 .PHONY: vulncheck
@@ -129,6 +130,7 @@ vulncheck: ## Look for known vulnerabilities in what is shipped. | Without vuln.
 verify: verify-generated lint ## Check that generated files are current, and format, lint, modules and manifests clean.
 	$(LINT) fmt --diff
 	go mod tidy -diff
+	cd api && go mod tidy -diff
 	cd test/suites/gitops/engines && go mod tidy -diff && go vet .
 	cd test/bench/plot && go mod tidy -diff && go vet . && go test .
 	cd hack/dashboards && go mod tidy -diff && go vet . && go test .

@@ -16,24 +16,12 @@ import (
 var avoided = regexp.MustCompile(`(?i)\b(tell|tells|telling|told|heard of|hears of|anew|beside|in vain|for ever|all the same|mended|giv(?:e|es|ing) way|` +
 	`be asked|nobody knows|nobody asked for|goes on)\b`)
 
-// unrevised are the pages for users in which such words are left. It gets shorter: a page without them must not be here.
-var unrevised = []string{
-	"docs/how-to/gitops.md",
-	"docs/how-to/migrate-from-keda.md",
-}
-
 func TestPagesForUsersAvoidWords(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	for _, page := range pagesForUsers(t) {
-		found := avoidedIn(read(t, page))
-		if slices.Contains(unrevised, page) {
-			g.Expect(found).NotTo(BeEmpty(), "%s has none of the words any more: remove it from the list", page)
-		} else {
-			g.Expect(found).To(BeEmpty(), page)
-		}
+		g.Expect(avoidedIn(read(t, page))).To(BeEmpty(), page)
 	}
-	g.Expect(pagesForUsers(t)).To(ContainElements(unrevised))
 }
 
 func TestWordsAreFoundInProseOnly(t *testing.T) {

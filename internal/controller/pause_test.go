@@ -23,7 +23,7 @@ import (
 )
 
 // finishActive makes all unfinished Jobs finish.
-func (w *world) finishActive(ctx context.Context, kind batchv1.JobConditionType) {
+func (w *fakeEnv) finishActive(ctx context.Context, kind batchv1.JobConditionType) {
 	for _, job := range w.jobs(ctx) {
 		if len(job.Status.Conditions) == 0 {
 			w.finish(ctx, job.Name, kind)
@@ -32,12 +32,12 @@ func (w *world) finishActive(ctx context.Context, kind batchv1.JobConditionType)
 }
 
 // limited returns the reason of ScalingLimited in the stored status.
-func (w *world) limited(ctx context.Context) string {
+func (w *fakeEnv) limited(ctx context.Context) string {
 	return w.condition(ctx, scaledjobv1.ConditionScalingLimited).Reason
 }
 
 // forgetAll simulates a restart of the operator.
-func (w *world) forgetAll() { w.r.memories = memories{} }
+func (w *fakeEnv) forgetAll() { w.r.memories = memories{} }
 
 func TestFailingJobsPauseCreation(t *testing.T) {
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestFailingJobsPauseCreation(t *testing.T) {
 		ctx := t.Context()
 		sj := scaledJob()
 		sj.Spec.MinReplicas = 3
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.queues.SetDepth(emailQueue, 30)
 		w.reconcile(ctx)
 		w.Expect(w.names()).To(HaveLen(3))
@@ -98,17 +98,17 @@ func TestFailingJobsPauseCreation(t *testing.T) {
 // Notifications count as much as depths. A queue that could not be observed is no evidence of missing progress.
 func TestJobsThatMadeProgressPauseNothing(t *testing.T) {
 	t.Parallel()
-	for name, progress := range map[string]func(w *world, round int){
-		"one message less": func(w *world, round int) { w.queues.SetDepth(emailQueue, int64(29-round)) },
-		"a notification that a message left": func(w *world, _ int) {
+	for name, progress := range map[string]func(w *fakeEnv, round int){
+		"one message less": func(w *fakeEnv, round int) { w.queues.SetDepth(emailQueue, int64(29-round)) },
+		"a notification that a message left": func(w *fakeEnv, _ int) {
 			w.watcher.state.LastEnd = time.Now()
 		},
-		"a new subscription": func(w *world, _ int) { w.watcher.state.Since = time.Now() },
+		"a new subscription": func(w *fakeEnv, _ int) { w.watcher.state.Since = time.Now() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, scaledJob())
+				w := newFakeEnv(t, scaledJob())
 				w.queues.SetDepth(emailQueue, 30)
 				w.reconcile(t.Context())
 				for round := range 5 {
@@ -134,7 +134,7 @@ func TestRefusedCreatesPauseCreation(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				ctx := t.Context()
-				w := newWorld(t, scaledJob())
+				w := newFakeEnv(t, scaledJob())
 				w.queues.SetDepth(emailQueue, 200)
 				w.onCreate = refuse(refusal)
 				for attempt, pause := range []time.Duration{10 * time.Second, 20 * time.Second} {
@@ -164,7 +164,7 @@ func TestARefusalDoesNotEndAPauseOfFailingJobs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 30)
 		w.reconcile(ctx)
 		w.finishActive(ctx, batchv1.JobFailed)
@@ -189,31 +189,31 @@ func TestARefusalDoesNotEndAPauseOfFailingJobs(t *testing.T) {
 // With a new template, or the end of a suspension, the user signals that the cause is fixed.
 func TestPausesEndByTheHandOfTheUser(t *testing.T) {
 	t.Parallel()
-	for name, mend := range map[string]func(ctx context.Context, w *world){
-		"another image": func(ctx context.Context, w *world) {
+	for name, mend := range map[string]func(ctx context.Context, w *fakeEnv){
+		"another image": func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) {
 				spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:2"
 			})
 		},
-		"suspended and resumed": func(ctx context.Context, w *world) {
+		"suspended and resumed": func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
 			w.reconcile(ctx)
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })
 		},
-		"suspended while Redis was away, and resumed": func(ctx context.Context, w *world) {
+		"suspended while Redis was away, and resumed": func(ctx context.Context, w *fakeEnv) {
 			w.queues.SetError(emailQueue, &failure.Error{Reason: failure.ReasonUnreachable, Err: errAway})
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
 			w.reconcile(ctx)
 			w.queues.SetDepth(emailQueue, 30)
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })
 		},
-		"suspended, and resumed while the operator was away": func(ctx context.Context, w *world) {
+		"suspended, and resumed while the operator was away": func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
 			w.reconcile(ctx)
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })
 			w.forgetAll()
 		},
-		"another image while the operator was away": func(ctx context.Context, w *world) {
+		"another image while the operator was away": func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) {
 				spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:2"
 			})
@@ -223,7 +223,7 @@ func TestPausesEndByTheHandOfTheUser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, scaledJob())
+				w := newFakeEnv(t, scaledJob())
 				w.queues.SetDepth(emailQueue, 30)
 				w.reconcile(t.Context())
 				w.finishActive(t.Context(), batchv1.JobFailed)
@@ -249,7 +249,7 @@ func TestPausesSurviveARestart(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				ctx := t.Context()
-				w := newWorld(t, scaledJob())
+				w := newFakeEnv(t, scaledJob())
 				w.queues.SetDepth(emailQueue, 30)
 				w.reconcile(ctx)
 				w.finishActive(ctx, outcome)
@@ -278,7 +278,7 @@ func TestPrunedJobsCount(t *testing.T) {
 		ctx := t.Context()
 		sj := scaledJob()
 		sj.Spec.FailedJobsHistoryLimit = new(int32(0))
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.queues.SetDepth(emailQueue, 10)
 		for range 5 {
 			w.reconcile(ctx)
@@ -296,7 +296,7 @@ func TestUnknownDepthIsNoLackOfProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 30)
 		w.reconcile(ctx)
 		w.queues.SetError(emailQueue, &failure.Error{Reason: failure.ReasonUnreachable, Err: errAway})
@@ -337,7 +337,7 @@ func TestFinishesAreInOrderOfTime(t *testing.T) {
 func TestPausesOutlastADefaultThatTheCRDGains(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 30)
 		w.reconcile(t.Context())
 		w.finishActive(t.Context(), batchv1.JobFailed)
@@ -359,7 +359,7 @@ func TestOrphanedMessages(t *testing.T) {
 		sj := scaledJob()
 		sj.Spec.QueueName = ""
 		sj.Spec.Queues = []scaledjobv1.Queue{{Name: "letters"}, {Name: "letters:busy", Role: scaledjobv1.RoleInProgress}}
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.queues.SetCount("letters:busy", queue.Count{InProgress: 7})
 		seconds := func(count int) {
 			for range count {

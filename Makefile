@@ -11,6 +11,8 @@ LINT    := go tool -modfile=hack/tools/golangci/go.mod golangci-lint
 HELM    := go tool -modfile=hack/tools/helm/go.mod helm
 CHART   := charts/scaledjob-operator
 CRD     := config/crd/bases/batch.miracle.dev_scaledjobs.yaml
+# The pages that make generate writes, or in which it writes a table.
+GENERATED := docs/reference/api.md docs/reference/flags.md docs/reference/metrics.md docs/reference/redis-permissions.md docs/how-to/queues.md docs/how-to/frameworks
 
 .PHONY: help
 help: ## Show this list.
@@ -32,7 +34,7 @@ demo: ## Show the operator at work, then remove everything. | SCENE=burst plays 
 	@$(PREPARE) demo $(if $(REDIS),-redis='$(REDIS)') $(if $(KEEP),-keep) $(SCENE) || [ $$? = 130 ]
 
 .PHONY: picture
-picture: ## Regenerate docs/images/demo.svg from a real run of the demo. Needs tmux.
+picture: ## Regenerate docs/images/demo.svg from a real run, on a real Redis. Needs tmux and redis-cli.
 	@screen=$$(mktemp); trap 'rm -f "$$screen"' EXIT; hack/picture/capture.sh > "$$screen"; \
 	go run ./hack/picture < "$$screen" > docs/images/demo.svg
 
@@ -82,7 +84,7 @@ bench: parts ## Measure how fast messages become Jobs and what floods and outage
 	@go run ./test/bench $(if $(MEASURE),-measure=$(MEASURE)) $(if $(SCALE),-scale=$(SCALE)) $(if $(CONTENDERS),-contenders=$(CONTENDERS)) $(if $(JSON),-json='$(JSON)')
 
 .PHONY: bench-report
-bench-report: ## Draw the tables and plots of docs/explanation/performance.md. | RESULTS='a.json b.json' names one file for each run.
+bench-report: ## Draw the tables and plots of docs/contributing/benchmarks.md, docs/explanation/performance.md and README.md. | RESULTS='a.json b.json' names one file for each run.
 	@go run ./test/bench/report $(RESULTS)
 
 .PHONY: bench-compare
@@ -98,15 +100,18 @@ soak: parts ## Inject random storms and faults for MINUTES=10. | SEED=n repeats 
 	@go run ./test/soak -minutes=$(or $(MINUTES),10) $(if $(SEED),-seed=$(SEED)) $(if $(filter no,$(SUITES)),-suites=false) $(if $(ALERTS),-alerts)
 
 .PHONY: generate
-generate: ## Regenerate deep copies, CRD, RBAC, PrometheusRule and dashboards, their copies in the chart, and the tables of metrics and frameworks.
+generate: ## Regenerate deep copies, CRD, RBAC, PrometheusRule and dashboards, their copies in the chart, and the pages and tables of the reference.
 	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(TOOL) controller-gen crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
 	go run ./hack/trimcrd $(CRD)
 	$(TOOL) controller-gen rbac:roleName=manager paths=./cmd/... paths=./internal/controller/... output:rbac:dir=config/rbac
 	$(TOOL) kustomize build config/crd > $(CHART)/files/crd.yaml
 	cp config/rbac/role.yaml $(CHART)/files/role.yaml
+	go run ./hack/reference $(CRD) docs/reference/api.md
+	go test ./cmd -run '^TestTheDocumentHasAllFlags$$' -args -update
+	go test ./internal/cli/doctor -run '^TestTheDocumentHasTheRulesOfAllKeys$$' -args -update
 	go test ./internal/metrics -run '^TestTheDocumentHasAllMetrics$$' -args -update
-	go test ./internal/frameworks -run '^TestTheDocumentHasTheTable$$' -args -update
+	go test ./internal/frameworks -run '^(TestTheDocumentHasTheTable|TestThePagesHaveTheManifests)$$' -args -update
 	sed -n '/^groups:/,$$p' config/prometheus/rules.yaml > $(CHART)/files/rules.yaml
 	{ cat config/prometheus/rule_header.yaml; sed 's/^./  &/' $(CHART)/files/rules.yaml; } > config/prometheus/prometheus_rule.yaml
 	go -C hack/dashboards run . "$$PWD/config/grafana"
@@ -117,8 +122,13 @@ fmt: ## Format the code.
 	$(LINT) fmt
 
 .PHONY: lint
-lint: ## Look for faults in the code, its style and its architecture.
+lint: ## Look for faults in the code, its style and its architecture, and in the workflows.
 	$(LINT) run
+	$(TOOL) actionlint
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities in what is shipped. | Without vuln.go.dev, the data is as old as the version in hack/tools/vulncheck.
+	@hack/vulncheck.sh
 
 .PHONY: verify
 verify: verify-generated lint ## Check that generated files are current, and format, lint, modules and manifests clean.
@@ -138,10 +148,9 @@ verify: verify-generated lint ## Check that generated files are current, and for
 
 .PHONY: verify-generated
 verify-generated:
-	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; cp -r api config charts "$$before"; \
-	mkdir "$$before/docs"; cp docs/reference/metrics.md docs/how-to/queues.md "$$before/docs"; \
+	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; tar -c api config charts $(GENERATED) | tar -x -C "$$before"; \
 	$(MAKE) --no-print-directory generate; \
-	for tree in api config charts docs/reference/metrics.md docs/how-to/queues.md; do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
+	for tree in api config charts $(GENERATED); do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
 	[ -z "$${stale:-}" ] || { echo "generated files were not current; they are now"; exit 1; }
 
 ##@ Ship it
@@ -159,6 +168,10 @@ release: ## Make images, manifests, chart, plugin of kubectl and checksums in di
 .PHONY: push
 push: ## Make the same, push the images, and have manifests and chart name them by digest. | IMAGE=registry/name names the image.
 	@$(RELEASE) push
+
+.PHONY: sign
+sign: ## Sign what make push has pushed, and attach provenance and SBOMs. The first time, it compiles cosign for minutes. | KEY=cosign.key signs with a key. Without it, cosign asks who you are, and the signatures are public.
+	@KEY='$(KEY)' hack/release/sign.sh
 
 .PHONY: image
 image: ## Build the image with Docker. | IMAGE=registry/name names the image, VERSION its tag.

@@ -58,8 +58,21 @@ type options struct {
 // parseOptions parses the command line. It prints errors and help to out.
 func parseOptions(args []string, out io.Writer) (options, error) {
 	var o options
-	flags := flag.NewFlagSet("scaledjob-operator", flag.ContinueOnError)
+	flags := o.bind()
 	flags.SetOutput(out)
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if err := o.check(flags); err != nil {
+		fmt.Fprintln(out, err)
+		return o, err
+	}
+	return o, nil
+}
+
+// bind defines all flags.
+func (o *options) bind() *flag.FlagSet {
+	flags := flag.NewFlagSet("scaledjob-operator", flag.ContinueOnError)
 	o.bindMetrics(flags)
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081",
 		"The `address` on which /healthz and /readyz are served. 0 disables them.")
@@ -75,21 +88,14 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		"Add the letters that the watched keys need to the setting notify-keyspace-events of their Redis servers. "+
 			"Letters are never removed. The Redis user needs permission to run CONFIG GET and CONFIG SET.")
 	flags.DurationVar(&o.fallbackInterval, "polling-fallback-interval", defaultFallbackInterval,
-		"How often a queue is read while it is not verified that its Redis server tells of changes, by notifications or by tracking. "+
+		"How often a queue is read while it is not verified that its Redis server reports changes, by notifications or by tracking. "+
 			"Has no effect on ScaledJobs with a shorter pollingIntervalSeconds. 0 disables it, so that "+
 			"pollingIntervalSeconds applies.")
 	o.bindRedisAccess(flags)
 	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
 	o.zap.BindFlags(flags)
 	config.RegisterFlags(flags)
-	if err := flags.Parse(args); err != nil {
-		return o, err
-	}
-	if err := o.check(flags); err != nil {
-		fmt.Fprintln(out, err)
-		return o, err
-	}
-	return o, nil
+	return flags
 }
 
 // bindRedisAccess defines the flags that restrict which Redis servers ScaledJobs may use, and how many.
@@ -106,7 +112,7 @@ func (o *options) bindRedisAccess(flags *flag.FlagSet) {
 			"and anyone who can intercept the connection can read the password.")
 	flags.IntVar(&o.serversPerNamespace, "max-redis-servers-per-namespace", defaultServersPerNamespace,
 		"The maximum `number` of Redis databases that the ScaledJobs of a namespace can use in total, over all "+
-			"servers. 0 means no limit.")
+			"servers. A Redis Cluster counts once for each master that has keys of them. 0 means no limit.")
 	flags.IntVar(&o.connectionsPerServer, "redis-connections-per-server", connection.DefaultConnections,
 		"The maximum `number` of connections to a Redis server, over all its databases. Of these, reads leave one to "+
 			"subscriptions and one to client tracking. At least 3.")

@@ -184,8 +184,8 @@ type QueueStatus struct {
 }
 
 // AllQueues are the queues of the spec with their defaults: those of queues, or the list that queueName names. The CRD
-// sets no defaults in the items of a list: a tool that applies a list server-side replaces it as a whole, and would find
-// them different from the manifest for ever.
+// sets no defaults in the items of a list: a tool that applies a list server-side replaces the whole list, and would
+// always report the defaults as a difference from the manifest.
 func (s *ScaledJobSpec) AllQueues() []Queue {
 	if len(s.Queues) == 0 {
 		return []Queue{{Name: s.QueueName, Type: QueueList, Role: RoleWaiting, Threshold: &s.Threshold}}

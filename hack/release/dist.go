@@ -14,9 +14,9 @@ import (
 
 const checksums = "SHA256SUMS"
 
-// made matches the names of all files that a release of any version writes.
+// made matches the names of all files that a release of any version writes, and that of the signature by make sign.
 var made = regexp.MustCompile(`^(` + project + `-.+(-linux-(amd64|arm64)\.(tar|cdx\.json)|\.tgz)|` +
-	plugin + `-.+-(linux|darwin|windows)-(amd64|arm64)\.(tar\.gz|zip)|krew\.yaml|crds\.yaml|install\.yaml|` + checksums + `|\..*\.part)$`)
+	plugin + `-.+-(linux|darwin|windows)-(amd64|arm64)\.(tar\.gz|zip)|krew\.yaml|crds\.yaml|install\.yaml|` + checksums + `(\.sigstore\.json)?|\..*\.part)$`)
 
 // clearDist creates the folder, or deletes what an earlier release wrote to it. It deletes nothing if there is anything
 // else in it.

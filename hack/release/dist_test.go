@@ -23,7 +23,7 @@ func TestFilesOfOtherReleasesAreDeleted(t *testing.T) {
 	for _, file := range []string{
 		"scaledjob-operator-v1.0.0-linux-arm64.tar", "scaledjob-operator-v1.0.0-linux-amd64.cdx.json",
 		"scaledjob-operator-1.0.0.tgz", "kubectl-scaledjob-v1.0.0-darwin-arm64.tar.gz", "kubectl-scaledjob-v1.0.0-windows-amd64.zip",
-		"krew.yaml", "crds.yaml", "install.yaml", "SHA256SUMS", ".123.part",
+		"krew.yaml", "crds.yaml", "install.yaml", "SHA256SUMS", "SHA256SUMS.sigstore.json", ".123.part",
 	} {
 		write(t, dist, file, "old")
 	}

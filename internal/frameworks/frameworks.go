@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package frameworks knows the Redis keys of job frameworks. All of it is in one data file, from which the table in
-// docs/how-to/queues.md is generated too.
+// docs/how-to/queues.md is generated too, and the manifests on the pages below docs/how-to/frameworks.
 //
 //	frameworks.yaml  the data
 //	manifest.go      a ScaledJob for a framework
+//	page.go          what is generated on the page of a framework
 //	table.go         the table
 package frameworks
 
@@ -35,9 +36,26 @@ type Framework struct {
 	// Number says how exact the number of Jobs is, and Notes what else to know.
 	Number string   `json:"number"`
 	Notes  []string `json:"notes,omitempty"`
+	// Page is the name of the page that shows the framework; empty for what is no framework.
+	Page string `json:"page,omitempty"`
+	// Evidence says how the keys are known, and Version of which release.
+	Evidence Evidence `json:"evidence,omitempty"`
+	Version  string   `json:"version,omitempty"`
 	// End is how a worker ends when the queue is empty; empty if the framework has no option for it.
 	End string `json:"end,omitempty"`
 }
+
+// Evidence is how the keys of a framework are known.
+type Evidence string
+
+const (
+	// Driven means that workers of the framework ran, and their keys were looked at before, during and after a message.
+	Driven Evidence = "driven"
+	// Replayed means that the commands of the framework were sent to a Redis.
+	Replayed Evidence = "replayed"
+	// Read means that the source was read.
+	Read Evidence = "read"
+)
 
 // Key is a Redis key.
 type Key struct {

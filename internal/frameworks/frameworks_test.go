@@ -6,6 +6,7 @@ package frameworks
 import (
 	"flag"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,10 +16,15 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// document is the page with the table. With -update, the test writes it.
-const document = "../../docs/how-to/queues.md"
+// document is the page with the table, and pages has those of the frameworks. With -update, the tests write them.
+const (
+	document = "../../docs/how-to/queues.md"
+	pages    = "../../docs/how-to/frameworks"
+	// pageWidth is that of the manifests on pages.
+	pageWidth = 110
+)
 
-var update = flag.Bool("update", false, "write the table of docs/how-to/queues.md, and the files with what is expected")
+var update = flag.Bool("update", false, "write the table of docs/how-to/queues.md, the pages of the frameworks, and the files with what is expected")
 
 func all(g Gomega) []Framework {
 	all, err := All()
@@ -43,6 +49,66 @@ func TestTheDocumentHasTheTable(t *testing.T) {
 	g.Expect(string(content)).To(Equal(text), "make generate writes it")
 }
 
+// No page has other keys than the data, and each framework has its page.
+func TestThePagesHaveTheManifests(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	files, err := filepath.Glob(pages + "/*.md")
+	g.Expect(err).NotTo(HaveOccurred())
+	shownOn := map[string]string{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		g.Expect(err).NotTo(HaveOccurred())
+		text, shown, err := Page(string(content), all(g), pageWidth)
+		g.Expect(err).NotTo(HaveOccurred(), file)
+		for _, id := range shown {
+			shownOn[id] = strings.TrimSuffix(filepath.Base(file), ".md")
+		}
+		if *update {
+			g.Expect(os.WriteFile(file, []byte(text), 0o600)).To(Succeed())
+			continue
+		}
+		g.Expect(string(content)).To(Equal(text), "make generate writes it")
+	}
+	expected := map[string]string{}
+	for _, f := range all(g) {
+		if f.Page != "" {
+			expected[f.ID] = f.Page
+		}
+	}
+	g.Expect(shownOn).To(Equal(expected))
+}
+
+// The control: a page with another key is changed, and one of an unknown framework is an error.
+func TestAPageWithAnotherKeyIsFound(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	const begin, end = "<!-- generated: manifest bullmq -->\n", "<!-- end -->"
+	text, shown, err := Page("# BullMQ\n"+begin+end+"\nmore", all(g), pageWidth)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(shown).To(ConsistOf("bullmq"))
+	g.Expect(text).To(And(HavePrefix("# BullMQ\n"+begin), ContainSubstring("- name: bull:emails:wait\n"), HaveSuffix(end+"\nmore")))
+	other, _, err := Page(strings.ReplaceAll(text, "bull:emails:wait", "bull:emails:waiting"), all(g), pageWidth)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(other).To(Equal(text))
+	_, _, err = Page(strings.ReplaceAll(text, "manifest bullmq", "manifest bulmq"), all(g), pageWidth)
+	g.Expect(err).To(MatchError(ContainSubstring("bulmq")))
+}
+
+// A key that is needed under a condition is a comment, unless the condition is true.
+func TestKeysWithAConditionThatIsTrue(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for _, f := range all(g) {
+		if f.ID == "celery" {
+			choices := Choices{Name: "a", Queue: "a", RedisAddress: "redis:6379", Image: "a", Threshold: 1}
+			g.Expect(f.Manifest(choices, 100)).To(ContainSubstring(`  # - name: "a\x06\x163"`))
+			choices.With = []string{"with priorities"}
+			g.Expect(f.Manifest(choices, 100)).To(ContainSubstring("\n  - name: \"a\\x06\\x163\"\n"))
+		}
+	}
+}
+
 func TestFrameworksAreComplete(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -55,6 +121,8 @@ func TestFrameworksAreComplete(t *testing.T) {
 		accurate := f.Strategy == scaledjobv1.StrategyAccurate
 		g.Expect(strings.HasPrefix(f.Number, "as Accurate")).To(Equal(accurate), f.ID)
 		g.Expect(f.Keys[0].Condition).To(BeEmpty(), f.ID)
+		g.Expect(f.Evidence).To(BeElementOf(Driven, Replayed, Read), f.ID)
+		g.Expect(f.Version == "").To(Equal(f.Page == ""), f.ID)
 		for _, note := range f.Notes {
 			g.Expect(note).To(HaveSuffix("."), f.ID)
 		}

@@ -18,6 +18,8 @@ type Choices struct {
 	// Namespace is empty if the manifest names none.
 	Namespace, Name, Queue, RedisAddress, Image string
 	Threshold                                   int64
+	// With are the conditions that are true, so that the keys with one of them are needed.
+	With []string
 }
 
 // Manifest returns a complete ScaledJob in YAML, with comments of at most width columns.
@@ -34,7 +36,7 @@ func (f *Framework) Manifest(choices Choices, width int) string {
 	m.line("  name: %s", scalar(choices.Name))
 	m.line("spec:")
 	m.line("  queues:")
-	m.queues(f.Keys, choices.Queue)
+	m.queues(f.Keys, choices)
 	m.line("  redisAddress: %s", scalar(choices.RedisAddress))
 	m.comment("  ", "The number of messages for one Job.", "")
 	m.line("  threshold: %d", choices.Threshold)
@@ -75,11 +77,14 @@ func about(text, queue string) string {
 	return strings.ReplaceAll(text, placeholder, quoted[1:len(quoted)-1])
 }
 
-// queues writes the keys. Those with a condition are comments.
-func (m *manifest) queues(keys []Key, queue string) {
+// queues writes the keys. Those with a condition are comments, unless it is true.
+func (m *manifest) queues(keys []Key, choices Choices) {
 	condition := ""
 	for _, key := range keys {
 		before := "  "
+		if slices.Contains(choices.With, key.Condition) {
+			key.Condition = ""
+		}
 		if key.Condition != "" {
 			before = "  # "
 		}
@@ -87,7 +92,7 @@ func (m *manifest) queues(keys []Key, queue string) {
 			m.line("  # %s%s:", strings.ToUpper(key.Condition[:1]), key.Condition[1:])
 		}
 		condition = key.Condition
-		m.line("%s- name: %s", before, scalar(strings.ReplaceAll(key.Name, placeholder, queue)))
+		m.line("%s- name: %s", before, scalar(strings.ReplaceAll(key.Name, placeholder, choices.Queue)))
 		if key.Type != "" {
 			m.line("%s  type: %s", before, key.Type)
 		}

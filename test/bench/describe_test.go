@@ -53,7 +53,7 @@ func TestFiguresForTheDocument(t *testing.T) {
 func TestEveryMeasurementHasATable(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	page, err := os.ReadFile("../../docs/explanation/performance.md")
+	page, err := os.ReadFile("../../docs/contributing/benchmarks.md")
 	g.Expect(err).NotTo(HaveOccurred())
 	var shown []string
 	for line := range strings.Lines(string(page)) {

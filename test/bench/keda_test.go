@@ -86,6 +86,7 @@ func tallySample() *tally {
 	t.add(tallied{name: "push → Job, p99", unit: "ms", part: tail}, loopName, 4, 5)
 	t.add(tallied{name: "push → Job, p99", unit: "ms", part: tail}, operatorName, 6, 5)
 	t.add(tallied{name: "burst", unit: "Jobs/s", part: median, rounds: true}, operatorName, 1000)
+	t.add(tallied{name: "push → Job, p50", unit: "ms", part: median}, operatorName, 6, 5, 9)
 	t.add(tallied{name: "storm", unit: "cores", part: median, rounds: true}, operatorName, 0.05)
 	t.add(tallied{name: "Jobs too many", part: median, rounds: true}, operatorName, 0, 122)
 	return t
@@ -101,7 +102,7 @@ func TestTallyHasAFigureForEachContenderAndWork(t *testing.T) {
 	}
 	g.Expect(works).To(Equal([]string{
 		"minimal loop: burst", "minimal loop: push → Job, p99",
-		"operator: burst", "operator: push → Job, p99", "operator: storm", "operator: Jobs too many",
+		"operator: burst", "operator: push → Job, p99", "operator: push → Job, p50", "operator: storm", "operator: Jobs too many",
 	}))
 	burst := m.Find("minimal loop: burst")
 	g.Expect(burst.Ours).To(Equal(1100.0))
@@ -110,6 +111,7 @@ func TestTallyHasAFigureForEachContenderAndWork(t *testing.T) {
 	latency := m.Find("minimal loop: push → Job, p99")
 	g.Expect(latency.Ours).To(Equal(5.0))
 	g.Expect(latency.Rounds).To(BeEmpty(), "it is a quantile of samples")
+	g.Expect(m.Find("operator: push → Job, p50").Samples.Ours.Values).To(Equal([]float64{5, 6, 9}))
 }
 
 func TestTallyIsPrintedWithAColumnForEachContender(t *testing.T) {
@@ -120,8 +122,8 @@ func TestTallyIsPrintedWithAColumnForEachContender(t *testing.T) {
 	lines := strings.Split(out.String(), "\n")
 	g.Expect(lines[0]).To(MatchRegexp(`^work +minimal loop +operator`))
 	g.Expect(lines[1]).To(MatchRegexp(`^burst +1100\.0 Jobs/s \(900\.0–1200\.0\) +1000\.0 Jobs/s`))
-	g.Expect(lines[3]).To(MatchRegexp(`^storm +– +0\.050 cores`))
-	g.Expect(lines[4]).To(MatchRegexp(`^Jobs too many +– +0 \(0–122\)`))
+	g.Expect(lines[4]).To(MatchRegexp(`^storm +– +0\.050 cores`))
+	g.Expect(lines[5]).To(MatchRegexp(`^Jobs too many +– +0 \(0–122\)`))
 }
 
 func TestSurplusIsOfAllScaledJobsTogether(t *testing.T) {

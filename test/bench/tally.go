@@ -63,8 +63,11 @@ func (t *tally) comparisons() (all []comparison) {
 				continue
 			}
 			c := comparison{work: column + ": " + work.name, unit: work.unit, figures: figures{ours: result}, beside: besideNothing, told: true}
-			if work.rounds {
+			switch {
+			case work.rounds:
 				c.rounds = work.values[column]
+			case work.part == median:
+				c.samples.ours = work.values[column]
 			}
 			all = append(all, c)
 		}

@@ -151,7 +151,7 @@ func crdVersion(f *Facts) []Finding {
 	if missing := f.CRD.Fields.Missing; len(missing) > 0 {
 		found = append(found, Finding{
 			Warning, "The CRD is older than this program. It lacks: " + strings.Join(missing, ", ") + ".",
-			"Apply the CRD of the operator's version: docs/how-to/install.md says how to upgrade.",
+			"Apply the CRD of the operator's version: docs/how-to/upgrade.md says how.",
 		})
 	}
 	if unknown := f.CRD.Fields.Unknown; len(unknown) > 0 {

@@ -253,7 +253,7 @@ func redisChanges(f *Facts) []Finding {
 	}
 	return []Finding{{
 		Warning, "Redis does not report changes, so the operator polls the queue.",
-		fmt.Sprintf("Grant +client|tracking, or set notify-keyspace-events to %s and grant +subscribe with the channels: docs/how-to/redis.md#permissions.", flags),
+		fmt.Sprintf("Grant +client|tracking, or set notify-keyspace-events to %s and grant +subscribe with the channels: docs/how-to/redis-permissions.md.", flags),
 	}}
 }
 
@@ -336,7 +336,7 @@ const allSlots = 16384
 func redisCluster(f *Facts) []Finding {
 	is := f.Redis.Cluster
 	if is.Err != nil {
-		return []Finding{{Error, "The server does not say where the keys are: " + is.Err.Message, "Grant +cluster|slots +cluster|nodes +asking: docs/how-to/redis.md#permissions."}}
+		return []Finding{{Error, "The server does not say where the keys are: " + is.Err.Message, "Grant +cluster|slots +cluster|nodes +asking: docs/how-to/redis-permissions.md."}}
 	}
 	var found []Finding
 	if is.Covered != nil && *is.Covered < allSlots {

@@ -26,7 +26,7 @@ import (
 )
 
 func main() {
-	committed := flag.String("committed", "docs/explanation/performance/*.json", "The results to compare with.")
+	committed := flag.String("committed", "docs/contributing/benchmarks/*.json", "The results to compare with.")
 	names := flag.String("measure", "latency,bursts,fanout,fairness,churn", "What to measure, separated by commas.")
 	tries := flag.Int("tries", 3, "How often to measure what is too slow.")
 	flag.Parse()

@@ -18,6 +18,8 @@ import (
 type drawing struct {
 	page  string
 	plots []svg.Plot
+	// files are further pictures, by their names.
+	files map[string]string
 	// unmeasured are the tables and plots that stayed as they were.
 	unmeasured []string
 }
@@ -25,9 +27,10 @@ type drawing struct {
 // block is a part of the page that is drawn: its first line, what is in it now, and its last line.
 var block = regexp.MustCompile(`(?s)(<!-- drawn: ([^\n]*?) -->\n)(.*?)(<!-- end of drawn -->)`)
 
-// draw draws all blocks of a page, whose plots are in this folder beside it.
-func draw(page, folder string, runs []*results.Run) (*drawing, error) {
-	d := &drawing{}
+// draw draws all blocks of a page, from which the plots are in this folder. A page with everything has a table for whatever
+// was measured.
+func draw(page, folder string, runs []*results.Run, everything bool) (*drawing, error) {
+	d := &drawing{files: map[string]string{}}
 	var errs []error
 	var shown []string
 	d.page = block.ReplaceAllStringFunc(page, func(found string) string {
@@ -40,7 +43,10 @@ func draw(page, folder string, runs []*results.Run) (*drawing, error) {
 		}
 		return parts[1] + content + parts[4]
 	})
-	return d, errors.Join(append(errs, allShown(runs, shown), allClosed(page))...)
+	if everything {
+		errs = append(errs, allShown(runs, shown))
+	}
+	return d, errors.Join(append(errs, allClosed(page))...)
 }
 
 // allShown fails if something was measured that the page has no table for.
@@ -71,16 +77,32 @@ func (d *drawing) block(kind string, names []string, now, folder string, runs []
 	case "table":
 		content, err = table(names, runs)
 		err = errors.Join(err, nothingLost(now, content))
+	case "rivals":
+		content, err = rivalsTable(names, runs)
+		err = errors.Join(err, nothingLost(now, content))
+	case "strips":
+		content, err = d.strips(folder, runs)
 	case "plot":
 		content, err = d.plot(names[0], folder, runs)
 	default:
 		err = errors.New("nobody knows how to")
 	}
 	if content == "" || err != nil {
-		d.unmeasured = append(d.unmeasured, strings.Join(names, ", "))
+		d.unmeasured = append(d.unmeasured, strings.Join(append([]string{kind}, names...), " "))
 		return now, err
 	}
 	return content, nil
+}
+
+// strips draws the times from a push to its Job, and returns the line that shows them.
+func (d *drawing) strips(folder string, runs []*results.Run) (string, error) {
+	const file = "push-to-job.svg"
+	drawn, err := strips(runs)
+	if drawn == "" || err != nil {
+		return "", err
+	}
+	d.files[file] = drawn
+	return fmt.Sprintf("![Time from a push to its Job, of this operator and of KEDA](%s/%s)\n", folder, file), nil
 }
 
 // plot draws one plot, and returns the line that shows it.

@@ -36,6 +36,7 @@ var plots = map[string]func([]*results.Run) (svg.Plot, error){
 	"latency":       shares("latency", "Messages that have their Job, by the time since their push"),
 	"fanout":        shares("fanout", "Fan-out: messages that have their Job, by the time since their push"),
 	"bursts":        bursts,
+	"keda":          rivals,
 	"scale-ready":   scale("Time until all ScaledJobs are Ready, beyond the creates", "seconds", "all Ready, beyond the creates"),
 	"scale-memory":  scale("Memory of the operator at rest", "MB", "memory of the process", "memory of objects in use"),
 	"scale-cpu":     scale("CPU of the operator at rest", "cores", "CPU at rest"),

@@ -97,11 +97,11 @@ func readPage(t *testing.T, name string) string {
 func TestPageIsDrawn(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	drawn, err := draw(readPage(t, "page.md"), "page", sampleRuns())
+	drawn, err := draw(readPage(t, "page.md"), "page", sampleRuns(), true)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(drawn.page).To(Equal(readPage(t, "drawn.md")))
-	g.Expect(drawn.unmeasured).To(Equal([]string{"dials"}))
-	again, err := draw(drawn.page, "page", sampleRuns())
+	g.Expect(drawn.unmeasured).To(Equal([]string{"table dials"}))
+	again, err := draw(drawn.page, "page", sampleRuns(), true)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(again).To(Equal(drawn), "it can be drawn again")
 }
@@ -125,7 +125,7 @@ func TestNoFigureMayBeMissingInOneOfTheRuns(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	without(false, func(work string, runs []*results.Run) {
-		_, err := draw(readPage(t, "page.md"), "page", runs)
+		_, err := draw(readPage(t, "page.md"), "page", runs, true)
 		g.Expect(err).To(HaveOccurred(), work)
 	})
 }
@@ -135,7 +135,7 @@ func TestNoTableLosesARow(t *testing.T) {
 	g := NewWithT(t)
 	lost := 0
 	without(true, func(work string, runs []*results.Run) {
-		drawn, err := draw(readPage(t, "drawn.md"), "page", runs)
+		drawn, err := draw(readPage(t, "drawn.md"), "page", runs, true)
 		g.Expect(err != nil || drawn.page == readPage(t, "drawn.md")).To(BeTrue(), work)
 		if err != nil {
 			lost++
@@ -148,7 +148,7 @@ func TestRowsThatAreMeantToGoAreTakenOutOfThePageFirst(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	page := strings.ReplaceAll(readPage(t, "drawn.md"), "| commands |", "| another name |")
-	_, err := draw(page, "page", sampleRuns())
+	_, err := draw(page, "page", sampleRuns(), true)
 	g.Expect(err).To(MatchError(ContainSubstring(`lose the row "another name", or what it has for "operator"`)))
 }
 
@@ -157,14 +157,14 @@ func TestNoTableLosesACell(t *testing.T) {
 	g := NewWithT(t)
 	page := strings.ReplaceAll(readPage(t, "drawn.md"), "| commands | 565 per second (376–753) |", "| commands | 565 per second (376–753) | 5 |")
 	page = strings.ReplaceAll(page, "| work | operator |\n", "| work | operator | another |\n")
-	_, err := draw(page, "page", sampleRuns())
+	_, err := draw(page, "page", sampleRuns(), true)
 	g.Expect(err).To(MatchError(ContainSubstring(`what it has for "another"`)))
 }
 
 func TestWhatIsMeasuredHasATable(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	_, err := draw(strings.ReplaceAll(readPage(t, "page.md"), "drawn: table keys", "drawn: table other"), "page", sampleRuns())
+	_, err := draw(strings.ReplaceAll(readPage(t, "page.md"), "drawn: table keys", "drawn: table other"), "page", sampleRuns(), true)
 	g.Expect(err).To(MatchError("the page has no table for keys"))
 }
 
@@ -173,10 +173,11 @@ func TestPagesWithMistakesAreNotDrawn(t *testing.T) {
 	g := NewWithT(t)
 	for wrong, expected := range map[string]string{
 		"<!-- drawn: plot nothing -->\n<!-- end of drawn -->\n": "there is no such plot",
+		"<!-- drawn: rivals speed -->\n<!-- end of drawn -->\n": `there is no line "speed"`,
 		"<!-- drawn: poem latency -->\n<!-- end of drawn -->\n": "nobody knows how to",
 		"<!-- drawn: table latency -->\n":                       "beginnings and",
 	} {
-		_, err := draw(wrong+readPage(t, "page.md"), "page", sampleRuns())
+		_, err := draw(wrong+readPage(t, "page.md"), "page", sampleRuns(), true)
 		g.Expect(err).To(MatchError(ContainSubstring(expected)), wrong)
 	}
 }
@@ -184,7 +185,7 @@ func TestPagesWithMistakesAreNotDrawn(t *testing.T) {
 func TestPlots(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	drawn, err := draw(readPage(t, "page.md"), "page", sampleRuns())
+	drawn, err := draw(readPage(t, "page.md"), "page", sampleRuns(), true)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(drawn.plots).To(HaveLen(3))
 	latency, burst, memory := drawn.plots[0], drawn.plots[1], drawn.plots[2]
@@ -195,6 +196,51 @@ func TestPlots(t *testing.T) {
 	g.Expect(burst.Lines[0].Points).To(Equal([][2]float64{{0, 0}, {150, 500}, {750, 1000}}), "the median of three rounds")
 	g.Expect(burst.Lines[1].Points[2]).To(Equal([2]float64{1387.5, 1000}), "the median of six rounds")
 	g.Expect(memory.Lines).To(ConsistOf(HaveField("Points", [][2]float64{{1, 61.5}, {1000, 360}})))
+}
+
+func TestPagesThatNeedNotShowEverything(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	drawn, err := draw("<!-- drawn: table keys -->\n<!-- end of drawn -->\n", "elsewhere", sampleRuns(), false)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(drawn.page).To(ContainSubstring("| commands |"))
+}
+
+// rivalRun has figures of which the user's table makes something else.
+func rivalRun() *results.Run {
+	return &results.Run{Measurements: []results.Measurement{{Name: "keda", Figures: []results.Figure{
+		alone("minimal loop: push → Job seen, p50", "ms", 3), alone("operator: push → Job seen, p50", "ms", 4.123), alone("operator: push → Job seen, p99", "ms", 16),
+		alone("KEDA: push → Job seen, p50", "ms", 13_570), alone("KEDA: push → Job seen, p99", "ms", 26_470),
+		ofRounds("operator: 300 queues get a message each within 1s, Jobs too many", "", 0, 0, 0),
+		ofRounds("KEDA: 300 queues get a message each within 1s, Jobs too many", "", 0, 7, 104),
+	}}}}
+}
+
+func TestRivalsAreComparedInTheWordsOfUsers(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	table, err := rivalsTable([]string{"p50", "surplus"}, []*results.Run{rivalRun()})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(table).To(Equal(`|  | operator | KEDA |
+|---|---|---|
+| push → Job, median | 4.12 ms | 13.6 s |
+| 300 queues get a message each, most surplus Jobs | 0 | 104 |
+`))
+}
+
+func TestRivalsWithAndWithoutSamples(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	run := rivalRun()
+	plot, err := rivals([]*results.Run{run})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(plot.Lines).To(HaveLen(2))
+	g.Expect(plot.Lines[0].Points).To(Equal([][2]float64{{4.123, 50}, {16, 99}}))
+	g.Expect(plot.Lines[1].Points).To(Equal([][2]float64{{13_570, 50}, {26_470, 99}}))
+	run.Measurements[0].Figures[1].Samples = &results.Samples{Ours: results.Distribute([]float64{3, 4, 5, 16})}
+	plot, err = rivals([]*results.Run{run})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(plot.Lines[0].Points).To(Equal([][2]float64{{3, 25}, {4, 50}, {5, 75}, {16, 100}}))
 }
 
 func TestAPlotOfOtherFiguresHasAnotherSum(t *testing.T) {

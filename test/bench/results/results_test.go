@@ -107,7 +107,7 @@ func TestNumbersHaveFourDigits(t *testing.T) {
 func TestEveryFieldIsDocumented(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	page, err := os.ReadFile("../../../docs/explanation/performance.md")
+	page, err := os.ReadFile("../../../docs/contributing/benchmarks.md")
 	g.Expect(err).NotTo(HaveOccurred())
 	_, section, found := strings.Cut(string(page), "## Results as JSON")
 	g.Expect(found).To(BeTrue())

@@ -23,7 +23,17 @@ import (
 
 // Documents are the documents with examples, below the root of the source.
 var Documents = []string{
-	"README.md", "docs/how-to/choose-a-strategy.md", "docs/how-to/queues.md", "docs/how-to/redis.md", "docs/how-to/migrate-from-keda.md", "docs/how-to/gitops.md", "docs/how-to/kueue.md",
+	"README.md",
+	"docs/how-to/choose-a-strategy.md",
+	"docs/how-to/gitops.md",
+	"docs/how-to/kueue.md",
+	"docs/how-to/migrate-from-keda.md",
+	"docs/how-to/queues.md",
+	"docs/how-to/redis-cluster.md",
+	"docs/how-to/redis-sentinel.md",
+	"docs/how-to/redis.md",
+	"docs/how-to/roll-out-a-template.md",
+	"docs/tutorials/write-a-reliable-worker.md",
 }
 
 const apiVersion = "batch.miracle.dev/v1"

@@ -14,7 +14,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -24,6 +23,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/redistest/rediscli"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
@@ -59,9 +59,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == redisCLI {
-		os.Exit(simulateRedisCLI(context.Background(), os.Args[1:]))
-	}
+	rediscli.Play()
 	gomega.SetDefaultEventuallyTimeout(timeout)
 	gomega.SetDefaultEventuallyPollingInterval(pollInterval)
 	gomega.SetDefaultConsistentlyDuration(quietPeriod)

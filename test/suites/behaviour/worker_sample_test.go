@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/redistest/rediscli"
 )
 
 // workerSample is the Job of a sample. Its containers are run by the shell of this
@@ -79,11 +80,6 @@ type workerContainer struct {
 // found nothing to do.
 func (w *workerSample) start(job string) *workerContainer {
 	w.t.Helper()
-	self, err := os.Executable()
-	w.Expect(err).NotTo(HaveOccurred())
-	programs := w.t.TempDir()
-	w.Expect(os.Symlink(self, filepath.Join(programs, redisCLI))).To(Succeed())
-
 	spec := w.job.Template.Spec.Containers[0]
 	command := slices.Concat(spec.Command, spec.Args)
 	process := exec.CommandContext(w.t.Context(), command[0], command[1:]...)
@@ -91,7 +87,7 @@ func (w *workerSample) start(job string) *workerContainer {
 		process.Env = append(process.Env, variable.Name+"="+variable.Value)
 	}
 	process.Env = append(process.Env,
-		"PATH="+programs+":"+os.Getenv("PATH"),
+		"PATH="+rediscli.Folder(w.t)+":"+os.Getenv("PATH"),
 		"REDIS="+shared.redis.Addr(), "QUEUE="+w.queue, "STREAM="+w.queue, "JOB="+job,
 		// With the race detector, a program would else take a second to exit.
 		"GORACE=atexit_sleep_ms=0",

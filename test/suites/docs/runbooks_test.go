@@ -4,6 +4,7 @@
 package docs
 
 import (
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -33,6 +34,19 @@ func TestEveryAlertHasItsRunbook(t *testing.T) {
 		named = append(named, all("Alert `(\\w+)`", read(t, page))...)
 	}
 	g.Expect(named).To(ConsistOf(alerts))
+}
+
+// The page on alerts has a row for each, as the rules have it.
+func TestThePageOnAlertsListsTheRules(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	rule := regexp.MustCompile(`(?s)  - alert: (\w+)\n.*?    for: (\w+)\n.*?severity: (\w+)\n.*?summary: ([^\n]+)\n.*?/docs/operations/(runbooks/\S+)\n`)
+	var rows []string
+	for _, each := range rule.FindAllStringSubmatch(read(t, "config/prometheus/rules.yaml"), -1) {
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | [%s](%s) |", each[1], each[3], each[2], each[4], each[5]))
+	}
+	g.Expect(rows).NotTo(BeEmpty())
+	g.Expect(all("(?m)^(\\| `ScaledJob.*)$", read(t, "docs/operations/alerts.md"))).To(ConsistOf(rows))
 }
 
 // partOf is the text of a document below the heading that an anchor leads to.

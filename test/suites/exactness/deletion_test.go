@@ -67,16 +67,16 @@ func TestDeletionInMidBatch(t *testing.T) {
 			s.awaitSubscription(t)
 			proxy.jobs.Set(shortLag)
 			proxy.scaledJobs.Set(frozen)
-			proxy.creates.hold(before, 1)
+			late := proxy.holdCreates(before, 1)
 
 			g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
-			g.Eventually(proxy.creates.held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
+			g.Eventually(late.Held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
 			g.Expect(api.Delete(t.Context(), s.Object, client.PropagationPolicy(propagation))).To(Succeed())
 			g.Eventually(api.Get).WithArguments(t.Context(), client.ObjectKeyFromObject(s.Object), &scaledjobv1.ScaledJob{}).
 				WithTimeout(timeout).Should(MatchError(apierrors.IsNotFound, "not found"))
 			g.Eventually(s.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs before the creates are carried out")
-			decided := s.Witness.Created() + proxy.creates.held() + createsPerReconcile
-			g.Expect(proxy.creates.release()).To(Succeed())
+			decided := s.Witness.Created() + late.Held() + createsPerReconcile
+			g.Expect(late.Release()).To(Succeed())
 			s.awaitReconciles(t, operator, restReconciles)
 			proxy.scaledJobs.Set(longLag)
 			proveGone(t, operator, witness.Row{

@@ -76,7 +76,7 @@ func TestNoHistory(t *testing.T) {
 	g.Expect(s.PushTogether(t.Context(), saturation)).To(Succeed())
 	prove(t, next, witness.Row{
 		Fault:   "no finished Job is kept in a storm, and then none at all, watches 0.5 s late; kill -9",
-		Promise: "Jobs that have the names of others before are told from these",
+		Promise: "Jobs with the names of earlier ones are distinguished from them",
 	}, claim{scaledJob: s, jobs: saturation + finished + saturation})
 	g.Expect(s.Witness.Unfinished()).To(Equal(first), "names that are used again")
 }

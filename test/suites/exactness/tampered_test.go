@@ -79,7 +79,7 @@ func TestJobsAreTamperedWith(t *testing.T) {
 	}
 	prove(t, operator, witness.Row{
 		Fault:   "labels and annotations of running Jobs are removed or forged, and the operator is killed, watches 0.1 s late",
-		Promise: "the Jobs count all the same, and the others come",
+		Promise: "the Jobs still count, and the others are created",
 	}, claims...)
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // polledAlone is promised of a channel that is forbidden.
-const polledAlone = "it is polled, and the other is heard"
+const polledAlone = "it is polled, and the other is watched"
 
 // Forbidden channels are tried again every minute. Only the long form waits for
 // that: in the short one the resync goes on doing the work.

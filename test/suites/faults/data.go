@@ -43,7 +43,7 @@ const movedMessages = 5
 // keyFaults are what happens to keys without a push. While they last nobody polls
 // but to see what the resync finds, and messages after it must be heard.
 func keyFaults() []QueueFault {
-	const found = "the resync finds it, no Job comes of it, and messages after it are heard of"
+	const found = "the resync finds it, creates no Job for it, and later messages are noticed"
 	return append(removals(found, unannounced),
 		QueueFault{Fault{Name: "key overwritten by a string", Promise: found, Within: atNextAttempt}, strikeOverwrite},
 		swap(), rename())
@@ -51,14 +51,14 @@ func keyFaults() []QueueFault {
 
 // trackedFaults are what happens to keys that the server tracks.
 func trackedFaults() []QueueFault {
-	all := append(removals("the server tells of it, no Job comes of it, and messages after it are heard of", told), swap(), rename())
+	all := append(removals("the server reports it, the operator creates no Job for it, and later messages are noticed", told), swap(), rename())
 	for i := range all {
 		all[i].Name += ", keys tracked"
 	}
 	return append(all, QueueFault{
 		Fault{
 			Name:    "a key of the same name in another database, keys tracked",
-			Promise: "no Job comes of it, and messages after it are heard of",
+			Promise: "the operator creates no Job for it, and later messages are noticed",
 			Within:  atNextAttempt,
 		}, strikeNamesake,
 	})
@@ -92,7 +92,7 @@ func swap() QueueFault {
 
 func rename() QueueFault {
 	return QueueFault{Fault{
-		Name: "RENAME to the key and away", Promise: "the operator hears of both", Within: atNextAttempt,
+		Name: "RENAME to the key and away", Promise: "the operator notices both", Within: atNextAttempt,
 	}, strikeRename}
 }
 

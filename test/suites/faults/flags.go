@@ -46,7 +46,7 @@ func flagFaults() []QueueFault {
 	}, QueueFault{
 		Fault{
 			Name:    "notifications off, and the operator may not ask",
-			Promise: "polled once the depths have shown it, and heard again by the first event",
+			Promise: "polled once the depths have shown it, and watched again from the first event",
 			Within:  atNextAttempt,
 		}, strikeSecretFlags,
 	})

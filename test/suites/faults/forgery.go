@@ -31,7 +31,7 @@ func forgeries() []Fault {
 	return []Fault{
 		{
 			Name:    "forged notifications at full rate",
-			Promise: "no Job comes of them, and those of true ones do",
+			Promise: "they cause no Job, and true ones do",
 			Short:   2 * time.Second, Long: 20 * time.Second,
 			OfSubscribers: true,
 			Within:        atNextAttempt,

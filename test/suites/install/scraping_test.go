@@ -20,13 +20,13 @@ import (
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
-// onPage is a YAML block of docs/how-to/install.md, by the name of a file in its first line.
+// onPage is a YAML block of docs/how-to/monitor.md, by the name of a file in its first line.
 func onPage(t *testing.T, name string) string {
 	t.Helper()
 	g := NewWithT(t)
 	root, err := render.Root(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	page := string(read(g, filepath.Join(root, "docs"), "install.md"))
+	page := string(read(g, filepath.Join(root, "docs/how-to"), "monitor.md"))
 	block := regexp.MustCompile("(?s)```yaml\n# " + regexp.QuoteMeta(name) + "\n(.+?)```").FindStringSubmatch(page)
 	g.Expect(block).To(HaveLen(2), name)
 	return block[1]

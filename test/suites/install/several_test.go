@@ -64,7 +64,7 @@ func TestOverlayForASecondInstallation(t *testing.T) {
 	g := NewWithT(t)
 	root, err := render.Root(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	page := string(read(g, filepath.Join(root, "docs"), "install.md"))
+	page := string(read(g, filepath.Join(root, "docs/how-to"), "namespaced.md"))
 	overlay := regexp.MustCompile("(?s)```yaml\n# team-b/kustomization.yaml\n(.+?)```").FindStringSubmatch(page)
 	g.Expect(overlay).To(HaveLen(2))
 	b := build(t, root, overlay[1])

@@ -44,8 +44,8 @@ func claim(s *stage) {
 
 // ofStrategies compare the strategies.
 func ofStrategies() []row {
-	accurate := place{numbers, "`accurate`; 3 messages, 3 Jobs running that have not popped yet"}
-	eager := place{numbers, "`eager`, maximum 10; 4 messages, 4 Jobs pending"}
+	accurate := place{numbers, "`accurate`; 3 messages, 3 running Jobs that have not popped yet"}
+	eager := place{numbers, "`eager`, maximum 10; 4 messages, 4 pending Jobs"}
 	return []row{
 		{
 			name: "default", spec: list("queue", "2"),
@@ -140,7 +140,7 @@ func ofReplicas() []row {
 			steps: []step{
 				{
 					what: "both", do: []change{push("queue", 10)}, keda: 2, ours: 12,
-					named: place{numbers, "any, minimum 2, maximum 20; no Job runs, 10 messages"},
+					named: place{numbers, "minimum 2; no Job runs, 10 messages"},
 				},
 				{what: "the next look", keda: 12, ours: 12},
 			},
@@ -158,7 +158,7 @@ func ofReplicas() []row {
 				{what: "messages", do: []change{push("queue", 6)}, keda: 2, ours: 2},
 				{
 					what: "a Job ends", do: []change{startPods, pop("queue", 2), finishOne}, looks: never, keda: 2, ours: 3,
-					named: place{numbers, "a Job ends while messages wait and the maximum is reached"},
+					named: place{numbers, "a Job ends while messages wait at the maximum"},
 				},
 				{what: "the next look", keda: 3, ours: 3},
 			},
@@ -250,7 +250,7 @@ func ofLists() []row {
 				{what: "members that are due", do: []change{score("queue", "due-", 3, 1)}, keda: 3, ours: 3},
 				{
 					what: "members that are not", do: []change{score("queue", "later-", 20, later)}, keda: 12, ours: 3,
-					named: place{numbers, "sorted set of delayed messages; 10 due, 1,000 later"},
+					named: place{numbers, "sorted set; 10 due messages, 1,000 later ones"},
 				},
 			},
 		},
@@ -260,20 +260,20 @@ func ofLists() []row {
 // ofStreams compare what a trigger counts in a stream.
 func ofStreams() []row {
 	const lag = "consumerGroup: workers, lagCount: \"1\""
-	missing := place{numbers, "stream; the group does not exist, 1,000 entries"}
+	missing := place{numbers, "stream without its group; 1,000 entries"}
 	return []row{
 		{
 			name: "pending-entries", spec: stream("consumerGroup: workers, pendingEntriesCount: \"1\""),
 			steps: []step{{
 				what: "no worker reads", do: []change{group("events", "workers"), add("events", 10)}, ours: 10,
-				named: place{numbers, "stream, by pending entries; 10 new entries, no worker reads"},
+				named: place{numbers, "stream by pending entries; 10 new entries, no worker"},
 			}},
 		},
 		{
 			name: "unknown-lag", spec: stream(lag),
 			steps: []step{{
 				what: "an entry was deleted", do: []change{group("events", "workers"), add("events", 4), deleteSecond("events")}, ours: 3,
-				named: place{numbers, "stream, by lag; Redis does not know the lag"},
+				named: place{numbers, "stream by lag; Redis does not know the lag"},
 			}},
 		},
 		{
@@ -281,7 +281,7 @@ func ofStreams() []row {
 			steps: []step{
 				{
 					what: "it has read an entry", do: []change{group("events", "workers"), add("events", 1), read("events", "workers", 1)}, ours: 1,
-					named: place{numbers, "stream, by lag; a worker died with 1 entry"},
+					named: place{numbers, "stream by lag; a worker died with 1 entry"},
 				},
 			},
 		},

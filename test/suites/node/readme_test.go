@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -21,14 +22,14 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
-// TestReadmeWithKind runs the commands by which the README installs, uses and removes the operator with kind.
+// TestReadmeWithKind runs the commands by which the README installs and uses the operator with kind, and those that remove it.
 func TestReadmeWithKind(t *testing.T) {
 	deleteCRD(t) // as in a new cluster
 	removeAllAtEnd(t)
-	follow(t, readme(t, "With kind"))
+	follow(t, commandsOf(t, readmePage, "With kind"))
 	NewWithT(t).Eventually(completeJobs).WithArguments(t, "default").Should(Equal(3))
 	shell(t, "kubectl -n default get sjob,jobs")
-	follow(t, only("kubectl", readme(t, "Uninstall")))
+	follow(t, only("kubectl", commandsOf(t, installPage, "Uninstall")))
 }
 
 // TestReadmeInACluster pushes the image to a registry and has the node pull it, with kubectl and with Helm. The nodes of
@@ -41,18 +42,18 @@ func TestReadmeInACluster(t *testing.T) {
 	}
 	removeAllAtEnd(t)
 	keepRelease(t)
-	follow(t, readme(t, "In a cluster"))
+	follow(t, commandsOf(t, readmePage, "In a cluster"))
 	awaitOperator(t)
 	NewWithT(t).Expect(runningImage(t)).To(image)
-	follow(t, only("kubectl", readme(t, "Upgrade"))[:1]) // there is no version before to return to
+	upgrade, uninstall := commandsOf(t, upgradePage, "Upgrade"), commandsOf(t, installPage, "Uninstall")
+	follow(t, only("kubectl", upgrade))
 	awaitOperator(t)
-	uninstall := readme(t, "Uninstall")
 	follow(t, only("kubectl", uninstall))
 
-	follow(t, readme(t, "With Helm"))
+	follow(t, commandsOf(t, readmePage, "With Helm"))
 	awaitOperator(t)
 	NewWithT(t).Expect(runningImage(t)).To(image)
-	follow(t, only("helm", readme(t, "Upgrade")))
+	follow(t, only("helm", upgrade))
 	awaitOperator(t)
 	follow(t, only("helm", uninstall))
 	follow(t, uninstall[len(uninstall)-1:])
@@ -70,19 +71,30 @@ func keepRelease(t *testing.T) {
 	})
 }
 
-// readme returns the commands of a section of the README.
-func readme(t *testing.T, heading string) []string {
+// Pages with commands.
+const (
+	readmePage  = "README.md"
+	installPage = "docs/how-to/install.md"
+	upgradePage = "docs/how-to/upgrade.md"
+)
+
+// shellBlock is one in a page, or in a list of a page.
+var shellBlock = regexp.MustCompile("(?ms)^ *```shell\n(.*?)^ *```$")
+
+// commandsOf returns the commands of a section of a page. A command with a placeholder is for readers only.
+func commandsOf(t *testing.T, page, heading string) []string {
 	t.Helper()
 	g := NewWithT(t)
-	content, err := os.ReadFile(root("README.md"))
+	content, err := os.ReadFile(root(page))
 	g.Expect(err).NotTo(HaveOccurred())
-	_, section, found := strings.Cut(string(content), "\n### "+heading+"\n")
-	g.Expect(found).To(BeTrue(), heading)
-	section, _, _ = strings.Cut(section, "\n#")
+	found := regexp.MustCompile(`(?ms)^##+ ` + regexp.QuoteMeta(heading) + `\n(.*?)(^##+ |\z)`).FindStringSubmatch(string(content))
+	g.Expect(found).NotTo(BeNil(), "%s has no section %s", page, heading)
 	var commands []string
-	for line := range strings.Lines(section) {
-		if command, isCommand := strings.CutPrefix(line, "    "); isCommand {
-			commands = append(commands, strings.TrimSpace(command))
+	for _, block := range shellBlock.FindAllStringSubmatch(found[1], -1) {
+		for line := range strings.Lines(block[1]) {
+			if command := strings.TrimSpace(line); !strings.Contains(command, " NAME ") {
+				commands = append(commands, command)
+			}
 		}
 	}
 	g.Expect(commands).NotTo(BeEmpty(), heading)

@@ -76,8 +76,8 @@ var sections = map[string]section{
 	"redis.md#A certificate expires":              {"a certificate is valid for a day", []string{`"caSecretRef"`, `notAfter=`}},
 }
 
-// A command of a runbook is a line of its own, or kubectl in the text.
-var command = regexp.MustCompile("(?m)^    (.+)$|`(kubectl [^`]+)`")
+// A command of a runbook is a line of a block, or kubectl in the text.
+var command = regexp.MustCompile("(?ms)^```(?:shell|promql)\n(.+?)\n```$|`(kubectl [^`]+)`")
 
 // commands are those of the runbooks, by their pages and sections.
 func commands(g *WithT) map[string][]string {
@@ -91,7 +91,7 @@ func commands(g *WithT) map[string][]string {
 			heading, rest, _ := strings.Cut(part, "\n")
 			for _, found := range command.FindAllStringSubmatch(rest, -1) {
 				name := filepath.Base(page) + "#" + heading
-				all[name] = append(all[name], found[1]+found[2])
+				all[name] = append(all[name], strings.Split(found[1]+found[2], "\n")...)
 			}
 		}
 	}

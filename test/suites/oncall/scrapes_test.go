@@ -103,12 +103,12 @@ func TestStrangeNamesAreLabels(t *testing.T) {
 	}
 }
 
-// The scrape configuration of the page on installing reads the metrics. The suite install tests that it finds the Pods.
+// The scrape configuration of the page on monitoring reads the metrics. The suite install tests that it finds the Pods.
 func TestScrapeConfigurationOfThePage(t *testing.T) {
 	t.Parallel()
 	skip.UnderShort(t, "TestScrapesThatAreRefused scrapes with such settings")
 	s := newSecureStage(t)
-	page, err := os.ReadFile("../../../docs/how-to/install.md")
+	page, err := os.ReadFile("../../../docs/how-to/monitor.md")
 	s.Expect(err).NotTo(HaveOccurred())
 	block := regexp.MustCompile("(?s)```yaml\n# prometheus.yml\n(.+?)```").FindSubmatch(page)
 	s.Expect(block).To(HaveLen(2))

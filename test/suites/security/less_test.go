@@ -24,23 +24,23 @@ import (
 // documentedUser is the user whom the documents make.
 const documentedUser = "scaledjob"
 
-// documented reads a document.
+// documented reads a how-to guide.
 func documented(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/" + name)
+	text, err := os.ReadFile("../../../docs/how-to/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(text)
 }
 
-// documentedPermissions is the command of docs/how-to/redis.md that makes a user with the
+// documentedPermissions is the command of docs/how-to/redis-permissions.md that makes a user with the
 // fewest rights.
 func documentedPermissions(t *testing.T) []string {
 	t.Helper()
-	line := regexp.MustCompile(`(?m)^ +ACL SETUSER scaledjob on .*$`).FindString(documented(t, "redis.md"))
+	line := regexp.MustCompile(`(?m)^ *ACL SETUSER scaledjob on .*$`).FindString(documented(t, "redis-permissions.md"))
 	if !strings.Contains(line, "PASSWORD") {
-		t.Fatal("docs/how-to/redis.md makes no user")
+		t.Fatal("docs/how-to/redis-permissions.md makes no user")
 	}
 	return strings.Fields(line)
 }
@@ -97,8 +97,8 @@ func TestTheDocumentedPermissionsAreEnoughBeforeRedis7(t *testing.T) {
 func TestTheDocumentedPermissionsAreEnoughInAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	row := regexp.MustCompile("(?m)^\\| database ([0-9]+) \\| `([^`]+)` \\|$").FindStringSubmatch(documented(t, "redis.md"))
-	s.Expect(row).NotTo(BeNil(), "docs/how-to/redis.md has no permissions for another database")
+	row := regexp.MustCompile("(?m)^ *\\| database ([0-9]+) \\| `([^`]+)` \\|$").FindStringSubmatch(documented(t, "redis-permissions.md"))
+	s.Expect(row).NotTo(BeNil(), "docs/how-to/redis-permissions.md has no permissions for another database")
 	database, err := strconv.Atoi(row[1])
 	s.Expect(err).NotTo(HaveOccurred())
 	server := newClosedServer(t)
@@ -160,8 +160,8 @@ func trackedCommands(t *testing.T, k kind) []string {
 	t.Helper()
 	rights := documentedCommands(t, k)
 	if k.entry("").Type == scaledjobv1.QueueSortedSet && !slices.Contains(rights, "+zcard") {
-		if !strings.Contains(documented(t, "redis.md"), "for tracking `+zcard` with any window") {
-			t.Fatal("docs/how-to/redis.md does not name +zcard")
+		if !strings.Contains(documented(t, "redis-permissions.md"), "for tracking `+zcard` with any window") {
+			t.Fatal("docs/how-to/redis-permissions.md does not name +zcard")
 		}
 		rights = append(rights, "+zcard")
 	}

@@ -51,7 +51,7 @@ func (t *errorTable) write(path string) error {
 func (t *errorTable) print(to io.Writer) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, err := fmt.Fprint(to, "| situation | reason | the ScaledJob is | message | mended by | Jobs after |\n|---|---|---|---|---|---|\n")
+	_, err := fmt.Fprint(to, "| situation | reason | the ScaledJob is | message | fixed by | Jobs after |\n|---|---|---|---|---|---|\n")
 	for _, r := range allRows() {
 		met, was := t.met[r.situation]
 		if err == nil && was {

@@ -28,13 +28,13 @@ import (
 )
 
 const (
-	// user is the user that docs/how-to/redis.md makes, who may read keys that begin with jobs.
+	// user is the user that docs/how-to/redis-permissions.md makes, who may read keys that begin with jobs.
 	user, queueKey = "scaledjob", "jobs:emails"
 	// serverName is in the certificates, instead of the addresses.
 	serverName = "redis.example"
 )
 
-// permissions are the commands of docs/how-to/redis.md that make users.
+// permissions are the commands of docs/how-to/redis-permissions.md that make users.
 type permissions struct {
 	// onServers makes the user on Redis servers, onNodes has what a Cluster takes in addition, and onSentinels makes the
 	// user on sentinels.
@@ -43,12 +43,12 @@ type permissions struct {
 
 func documentedPermissions(t *testing.T) permissions {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/how-to/redis.md")
+	text, err := os.ReadFile("../../../docs/how-to/redis-permissions.md")
 	g := NewWithT(t)
 	g.Expect(err).NotTo(HaveOccurred())
-	commands := regexp.MustCompile(`(?m)^ +(ACL SETUSER scaledjob on .*)$`).FindAllSubmatch(text, -1)
+	commands := regexp.MustCompile(`(?m)^ *(ACL SETUSER scaledjob on .*)$`).FindAllSubmatch(text, -1)
 	g.Expect(commands).To(HaveLen(2))
-	inCluster := regexp.MustCompile("(?m)^\\| `mode: Cluster`, on all nodes \\| `([^`]+)` \\|$").FindSubmatch(text)
+	inCluster := regexp.MustCompile("(?m)^ *\\| `mode: Cluster`, on all nodes \\| `([^`]+)` \\|$").FindSubmatch(text)
 	g.Expect(inCluster).NotTo(BeNil())
 	return permissions{
 		onServers: strings.Fields(string(commands[0][1])), onNodes: strings.Fields(strings.ReplaceAll(string(inCluster[1]), `\|`, "|")),

@@ -66,7 +66,7 @@ func TestPendingEntriesAloneCauseNoWrite(t *testing.T) {
 		sj.Spec.Queues = []scaledjobv1.Queue{{
 			Name: emailQueue, Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"},
 		}}
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.queues.SetCount(emailQueue, queue.Count{Waiting: 3, InProgress: 1})
 		w.reconcile(t.Context())
 		w.Expect(w.applied).To(Equal(1))

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -92,8 +93,8 @@ func (s *setting) start(ctx context.Context, log io.Writer) (err error) {
 
 // stop ends what was started, the last first.
 func (s *setting) stop(ctx context.Context) (err error) {
-	for i := len(s.stops) - 1; i >= 0; i-- {
-		err = errors.Join(err, s.stops[i](ctx))
+	for _, stop := range slices.Backward(s.stops) {
+		err = errors.Join(err, stop(ctx))
 	}
 	return err
 }

@@ -80,7 +80,7 @@ func runContainer(ctx context.Context, pod *corev1.Pod, path string) error {
 	var exit *exec.ExitError
 	err = process.Run()
 	switch {
-	case ctx.Err() != nil: // The test is over.
+	case errors.Is(context.Cause(ctx), context.Canceled): // The test is over.
 		return nil
 	case err == nil, errors.As(err, &exit):
 		return ended(ctx, pod, process.ProcessState.ExitCode())

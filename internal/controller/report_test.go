@@ -33,7 +33,7 @@ func TestStatusIsWrittenOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sj := scaledJob()
 		sj.Spec.Threshold = 1000
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.queues.SetDepth(emailQueue, 1)
 		w.reconcile(t.Context())
 		w.Expect(w.applied).To(Equal(1))
@@ -66,7 +66,7 @@ func TestPendingEntriesAloneCauseNoWrite(t *testing.T) {
 		sj.Spec.Queues = []scaledjobv1.Queue{{
 			Name: emailQueue, Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"},
 		}}
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.queues.SetCount(emailQueue, queue.Count{Waiting: 3, InProgress: 1})
 		w.reconcile(t.Context())
 		w.Expect(w.applied).To(Equal(1))
@@ -92,7 +92,7 @@ func TestStatusThatChangedBackIsNotWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sj := scaledJob()
 		sj.Spec.ActivationThreshold = 10
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.reconcile(t.Context())
 
 		w.queues.SetDepth(emailQueue, 5)
@@ -108,7 +108,7 @@ func TestStatusThatChangedBackIsNotWritten(t *testing.T) {
 func TestConditionKeepsItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.reconcile(t.Context())
 		turned := w.condition(t.Context(), scaledjobv1.ConditionReady).LastTransitionTime
 		time.Sleep(time.Minute)
@@ -125,7 +125,7 @@ func TestConditionKeepsItsTime(t *testing.T) {
 func TestStatusAfterARestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 25)
 		w.reconcile(t.Context())
 		w.reconcile(t.Context())
@@ -144,7 +144,7 @@ func TestStatusAfterARestart(t *testing.T) {
 // The ScaledJob may be deleted or recreated before its status is written.
 func TestStatusOfAScaledJobThatIsGone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.onApply = func() error {
 		return apierrors.NewNotFound(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), "emails")
 	}
@@ -155,7 +155,7 @@ func TestStatusOfAScaledJobThatIsGone(t *testing.T) {
 // be retried.
 func TestStatusInConflict(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.onApply = func() error {
 		return apierrors.NewConflict(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), "emails", errAway)
 	}
@@ -199,7 +199,7 @@ func TestNotedEventsNameTheReconcileInWhichTheyOccurred(t *testing.T) {
 func TestStatusOfAQueueThatCrossesTheLimitIsWrittenOnceASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 200)
 		w.reconcile(t.Context())
 		w.reconcile(t.Context())
@@ -218,7 +218,7 @@ func TestStatusOfAQueueThatCrossesTheLimitIsWrittenOnceASecond(t *testing.T) {
 func TestStatusThatMayNotBeWrittenIsLoggedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.r.denied.Interval = deniedInterval
 		var lines []string
 		ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(_, line string) {

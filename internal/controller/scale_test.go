@@ -41,7 +41,7 @@ func refuse(err error) func(context.Context, *batchv1.Job, func() error) error {
 func send(_ context.Context, _ *batchv1.Job, send func() error) error { return send() }
 
 // warmUp creates one Job, so that the template is known to be accepted.
-func (w *world) warmUp(ctx context.Context) {
+func (w *fakeEnv) warmUp(ctx context.Context) {
 	w.queues.SetDepth(emailQueue, 1)
 	w.reconcile(ctx)
 	w.Expect(w.names()).To(HaveLen(1))
@@ -50,7 +50,7 @@ func (w *world) warmUp(ctx context.Context) {
 // A template that the API server may refuse gets one create first.
 func TestScaleFirstOfANewTemplateAlone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.warmUp(t.Context())
 	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:refused"
@@ -67,7 +67,7 @@ func TestScaleFirstOfANewTemplateAlone(t *testing.T) {
 func TestScaleIsPatientAfterATimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 30)
 		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
 			select {
@@ -97,7 +97,7 @@ func TestScaleIsPatientOnlyWithCreatesThatTimeOut(t *testing.T) {
 	for name, answer := range map[string]error{"overload": errOverload, "no time": errTimeout, "away": errAway} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, scaledJob())
+			w := newFakeEnv(t, scaledJob())
 			w.queues.SetDepth(emailQueue, 30)
 			w.onCreate = refuse(answer)
 			_ = w.reconcileFails(t.Context())
@@ -110,7 +110,7 @@ func TestScaleIsPatientOnlyWithCreatesThatTimeOut(t *testing.T) {
 func TestScaleIsPatientWhileCreatesAreSlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
 			if err := hangs(ctx, 10*time.Second); err != nil {
 				return err
@@ -135,7 +135,7 @@ func TestScaleIsPatientWhileCreatesAreSlow(t *testing.T) {
 func TestScaleShowsATimeoutFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.reconcile(t.Context())
 		shown := ""
 		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
@@ -159,7 +159,7 @@ func TestScaleShowsATimeoutFirst(t *testing.T) {
 func TestScaleDoesNotWaitForTheStatus(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.onApply = func() error { return errAway }
 		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
 			if err := hangs(ctx, 10*time.Second); err != nil {
@@ -181,7 +181,7 @@ func TestScaleLetsOthersHaveATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sj := scaledJob()
 		sj.Spec.MaxReplicas = new(int32(1000))
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.queues.SetDepth(emailQueue, 5200)
 
 		w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, enqueue.PriorityGrowth))
@@ -195,7 +195,7 @@ func TestScaleLetsOthersHaveATurn(t *testing.T) {
 func TestScaleStopsAtAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 200)
 		w.onCreate = refuse(errOverload)
 
@@ -224,7 +224,7 @@ func TestScaleStopsAtAnError(t *testing.T) {
 func TestScaleStopsWithinABatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.warmUp(t.Context())
 		w.queues.SetDepth(emailQueue, 200)
 		w.onCreate = func(context.Context, *batchv1.Job, func() error) error {
@@ -246,7 +246,7 @@ func TestScaleStopsWithinABatch(t *testing.T) {
 func TestScaleOutlivesTheSignalToStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 25)
 		ctx, stop := context.WithCancel(t.Context())
 		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
@@ -282,7 +282,7 @@ func TestScaleReplacesNoJobOfAGoingOwner(t *testing.T) {
 	for name, answer := range answers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, scaledJob())
+			w := newFakeEnv(t, scaledJob())
 			w.queues.SetDepth(emailQueue, 25)
 			w.reconcile(t.Context())
 			w.delete(t.Context(), w.names()[1])
@@ -305,7 +305,7 @@ func TestScaleReplacesNoJobOfAGoingOwner(t *testing.T) {
 // A new process can't know whether a Job is missing.
 func TestScaleAsksBeforeItsFirstCreate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 25)
 	w.onLiveGet = func(object client.Object) error {
 		object.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
@@ -324,7 +324,7 @@ func TestScaleTakesTheAnswerToAStatus(t *testing.T) {
 	for name, going := range map[string]bool{"exists": false, "is being deleted": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, scaledJob())
+			w := newFakeEnv(t, scaledJob())
 			asked := 0
 			w.onLiveGet = func(client.Object) error { asked++; return nil }
 			w.onAnswer = func(status client.Object) {
@@ -351,7 +351,7 @@ func TestScaleTakesTheAnswerToAStatus(t *testing.T) {
 // If no Job has disappeared, or none is due, the operator does not read the ScaledJob from the API server.
 func TestScaleAsksOnlyIfAJobIsMissing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 25)
 	w.reconcile(t.Context())
 	w.onLiveGet = func(client.Object) error { return errAway }
@@ -373,7 +373,7 @@ func TestCreatingEndsSoonAfterSuspension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sj := scaledJob()
 		sj.Spec.MaxReplicas = new(int32(1000))
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.warmUp(t.Context())
 		w.queues.SetDepth(emailQueue, 10000)
 		var stopped atomic.Bool
@@ -400,7 +400,7 @@ func TestCreatingEndsSoonAfterSuspension(t *testing.T) {
 // would create Jobs without end. The answer of the API server shows that the Job is not owned.
 func TestJobsThatLoseTheirOwnerAreNotCreatedWithoutEnd(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 30)
 	w.onCreate = func(_ context.Context, job *batchv1.Job, send func() error) error {
 		job.OwnerReferences = nil

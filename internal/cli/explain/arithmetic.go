@@ -86,13 +86,16 @@ func (e *explainer) unknownInput() string {
 	default:
 		return ""
 	}
-	for _, queue := range e.is.Messages {
-		if queue.ConsumerGroup != "" && queue.PendingEntries == nil && e.given == nil {
+	for i := range e.is.Messages {
+		if e.given == nil && e.is.Messages[i].isUndivided() {
 			return "the status does not say how many entries of a stream wait, and how many are pending in the group"
 		}
 	}
 	return ""
 }
+
+// isUndivided reports whether it is not known how many entries of a stream are pending.
+func (q *Queue) isUndivided() bool { return q.ConsumerGroup != "" && q.PendingEntries == nil }
 
 // activates reports whether Jobs are due for the messages, if there are any.
 func (e *explainer) activates(seen scaling.Observation) bool {

@@ -43,6 +43,9 @@ func create(ctx context.Context, to http.RoundTripper, body string) any {
 	if err != nil {
 		return err
 	}
+	if err := response.Body.Close(); err != nil {
+		return err
+	}
 	return response.StatusCode
 }
 

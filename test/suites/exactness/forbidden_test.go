@@ -50,7 +50,7 @@ func TestQuota(t *testing.T) {
 	g.Eventually(s.conditions).WithArguments(t.Context()).WithTimeout(timeout).
 		Should(HaveKeyWithValue(scaledjobv1.ConditionScalingLimited, scaledjobv1.ReasonCreateRefused))
 	g.Expect(s.Witness.AwaitCreated(t.Context(), room)).To(Succeed())
-	g.Expect(creates.Hits()).To(BeNumerically("<=", fewCreates), "creates in the storm")
+	g.Expect(creates.Hits()).To(And(BeNumerically(">", room), BeNumerically("<=", fewCreates)), "creates in the storm")
 	g.Expect(s.Witness.Created()).To(Equal(room))
 
 	setQuota(t, namespace, 10*due)

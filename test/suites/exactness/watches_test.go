@@ -17,7 +17,6 @@ import (
 func TestWatchesFreeze(t *testing.T) {
 	t.Parallel()
 	for name, freeze := range scene.Rows(t, map[string]func(*proxy, time.Duration){
-		"of Jobs":                func(p *proxy, lag time.Duration) { p.jobs.Set(lag) },
 		"of ScaledJobs":          func(p *proxy, lag time.Duration) { p.scaledJobs.Set(lag) },
 		"of Jobs and ScaledJobs": (*proxy).lag,
 	}, "of Jobs and ScaledJobs") {

@@ -1,11 +1,13 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tutorials does what the tutorials say: it runs their workers on a real Redis server.
+// Package tutorials does what the tutorials say: it follows their commands in a control plane with the operator, and runs
+// their workers on real Redis servers.
 package tutorials
 
 import (
 	"context"
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -13,13 +15,18 @@ import (
 	"github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/redistest/rediscli"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 const (
 	root         = "../../.."
 	timeout      = time.Minute
 	pollInterval = 20 * time.Millisecond
+	// sampleEvents is the setting of config/samples/redis.yaml.
+	sampleEvents = "Klgzt"
 	// parallel is how many tests run at the same time. They mostly wait.
 	parallel = 8
 )
@@ -31,6 +38,39 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Run(m, parallel, start, stop))
 }
 
-func start(ctx context.Context) error { return buildWorker(ctx) }
+// shared is the control plane in which the pages are followed, and its operator. The Redis server has the settings of the
+// sample that the pages use.
+var shared struct {
+	*scene.ControlPlane
 
-func stop(context.Context) error { return removeWorker() }
+	operator *operator.Operator
+	redis    *redistest.Server
+}
+
+func start(ctx context.Context) (err error) {
+	if err := buildWorker(ctx); err != nil {
+		return err
+	}
+	if shared.redis, err = redistest.Start(ctx, redistest.Options{Events: sampleEvents, Log: os.Stderr}); err != nil {
+		return err
+	}
+	if shared.ControlPlane, err = scene.NewControlPlane(ctx, cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}); err != nil {
+		return err
+	}
+	shared.operator, err = operator.Start(ctx, operator.Options{Cluster: shared.Cluster, Log: os.Stderr})
+	return err
+}
+
+func stop(ctx context.Context) error {
+	errs := []error{removeWorker()}
+	if shared.operator != nil {
+		errs = append(errs, shared.operator.Stop(ctx))
+	}
+	if shared.redis != nil {
+		errs = append(errs, shared.redis.Stop())
+	}
+	if shared.ControlPlane != nil {
+		errs = append(errs, shared.Cluster.Stop())
+	}
+	return errors.Join(errs...)
+}

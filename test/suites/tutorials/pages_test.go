@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,36 +16,55 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-const reliableWorker = "docs/tutorials/write-a-reliable-worker.md"
+// Pages, and the folder of those.
+const (
+	tutorials      = "docs/tutorials"
+	firstScaledJob = tutorials + "/first-scaledjob.md"
+	reliableWorker = tutorials + "/write-a-reliable-worker.md"
+)
 
-// update writes the files into the page, with -run TestThePageShowsTheFiles.
-var update = flag.Bool("update", false, "Write the files into the page.")
+// update writes the files into the pages, with -run TestPagesShowTheFiles.
+var update = flag.Bool("update", false, "Write the files into the pages.")
 
-// shown is a file in the page: its name, and its content.
-var shown = regexp.MustCompile("(?s)<summary>[^\n]*<code>(\\w+\\.\\w+)</code></summary>\n\n```\\w+\n(.*?)```\n")
+// shown is a file in a page: its name, and its content.
+var shown = regexp.MustCompile("(?s)<summary>[^\n]*<code>([\\w-]+\\.\\w+)</code></summary>\n\n```\\w+\n(.*?)```\n")
 
-// The page shows the workers that the other tests run, and their manifest.
-func TestThePageShowsTheFiles(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	page := readPage(t, reliableWorker)
-	var files []string
-	current := shown.ReplaceAllStringFunc(page, func(block string) string {
-		parts := shown.FindStringSubmatch(block)
-		files = append(files, parts[1])
-		before, _, _ := strings.Cut(block, "\n"+parts[2]+"```\n")
-		return before + "\n" + readPage(t, filepath.Join(workersFolder, parts[1])) + "```\n"
-	})
-	all := []string{"scaledjob.yaml"}
+// filesOf are the files that each page shows: those that other tests run or apply.
+func filesOf() map[string][]string {
+	files := map[string][]string{
+		firstScaledJob: {tutorials + "/first-scaledjob.yaml"},
+		reliableWorker: {workersFolder + "/scaledjob.yaml"},
+	}
 	for _, each := range languages {
-		all = append(all, each.file)
+		files[reliableWorker] = append(files[reliableWorker], workersFolder+"/"+each.file)
 	}
-	g.Expect(files).To(ConsistOf(all))
-	if *update {
-		g.Expect(os.WriteFile(filepath.Join(root, reliableWorker), []byte(current), 0o644)).To(Succeed())
-		return
+	return files
+}
+
+func TestPagesShowTheFiles(t *testing.T) {
+	t.Parallel()
+	for page, files := range filesOf() {
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			text := readPage(t, page)
+			var found []string
+			current := shown.ReplaceAllStringFunc(text, func(block string) string {
+				parts := shown.FindStringSubmatch(block)
+				at := slices.IndexFunc(files, func(file string) bool { return filepath.Base(file) == parts[1] })
+				g.Expect(at).To(BeNumerically(">=", 0), parts[1])
+				found = append(found, files[at])
+				before, _, _ := strings.Cut(block, "\n"+parts[2]+"```\n")
+				return before + "\n" + readPage(t, files[at]) + "```\n"
+			})
+			g.Expect(found).To(ConsistOf(files))
+			if *update {
+				g.Expect(os.WriteFile(filepath.Join(root, page), []byte(current), 0o644)).To(Succeed())
+				return
+			}
+			g.Expect(text).To(Equal(current), "run go test ./test/suites/tutorials -run TestPagesShowTheFiles -args -update")
+		})
 	}
-	g.Expect(page).To(Equal(current), "run go test ./test/suites/tutorials -run TestThePageShowsTheFiles -args -update")
 }
 
 func readPage(t *testing.T, path string) string {

@@ -333,22 +333,32 @@ func TestFinishesAreInOrderOfTime(t *testing.T) {
 	}))
 }
 
-// A new default of the CRD is not a correction by the user.
-func TestPausesOutlastADefaultThatTheCRDGains(t *testing.T) {
+// Neither another edit nor a new default of the CRD is a correction by the user.
+func TestPausesOutlastOtherEdits(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
-		w.queues.SetDepth(emailQueue, 30)
-		w.reconcile(t.Context())
-		w.finishActive(t.Context(), batchv1.JobFailed)
-		w.reconcile(t.Context())
-		w.Expect(w.limited(t.Context())).To(Equal("JobsFailing"))
+	for name, edit := range map[string]func(ctx context.Context, w *fakeEnv){
+		"another limit": func(ctx context.Context, w *fakeEnv) {
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = new(int32(50)) })
+		},
+		"a default that the CRD gains": func(ctx context.Context, w *fakeEnv) { w.reread(ctx, anotherImage) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newFakeEnv(t, scaledJob())
+				w.queues.SetDepth(emailQueue, 30)
+				w.reconcile(t.Context())
+				w.finishActive(t.Context(), batchv1.JobFailed)
+				w.reconcile(t.Context())
+				w.Expect(w.limited(t.Context())).To(Equal("JobsFailing"))
 
-		w.reread(t.Context(), anotherImage)
-		w.reconcile(t.Context())
-		w.Expect(w.limited(t.Context())).To(Equal("JobsFailing"))
-		w.Expect(w.names()).To(HaveLen(3))
-	})
+				edit(t.Context(), w)
+				w.reconcile(t.Context())
+				w.Expect(w.limited(t.Context())).To(Equal("JobsFailing"))
+				w.Expect(w.names()).To(HaveLen(3))
+			})
+		})
+	}
 }
 
 // Messages in progress of dead workers limit only the Jobs for them. That is reported also while a Job looks for them.

@@ -38,6 +38,11 @@ picture: ## Regenerate docs/images/demo.svg from a real run, on a real Redis. Ne
 	@screen=$$(mktemp); trap 'rm -f "$$screen"' EXIT; hack/picture/capture.sh > "$$screen"; \
 	go run ./hack/picture < "$$screen" > docs/images/demo.svg
 
+.PHONY: cli-pictures
+cli-pictures: parts build ## Draw docs/images/cli-*.svg from real runs of kubectl scaledjob, which takes two minutes. Needs tmux.
+	@screens=$$(mktemp -d); trap 'rm -rf "$$screens"' EXIT; go run ./hack/clipictures bin/kubectl-scaledjob "$$screens"; \
+	for screen in "$$screens"/*; do go run ./hack/picture < "$$screen" > "docs/images/$${screen##*/}.svg"; done
+
 .PHONY: dashboard-pictures
 dashboard-pictures: parts ## Draw docs/images/dashboards/*.svg from a real run, which takes six minutes.
 	@go run ./hack/dashboardpictures docs/images/dashboards

@@ -3,16 +3,17 @@
 
 package v1
 
-// The condition types of a ScaledJob. True is the normal state of all of them except ScalingLimited, Reconciling and
-// Stalled.
+// The condition types of a ScaledJob. In the normal state, Ready, QueueConnected and TemplateValid are True,
+// ScalingLimited is False, and Reconciling and Stalled are absent. NotificationsActive is False on a Redis with default
+// settings, whose keys are tracked instead.
 const (
 	// ConditionReady is True while the operator scales the ScaledJob as its spec says. If it is False, its reason is
 	// that of QueueConnected or TemplateValid, InvalidSpec, or, if creates failed repeatedly, that of ScalingLimited.
 	ConditionReady = "Ready"
 	// ConditionQueueConnected is True while the operator can read the depth of the queue.
 	ConditionQueueConnected = "QueueConnected"
-	// ConditionNotificationsActive tells whether Redis sends keyspace notifications for the queue. It is Unknown until
-	// that is verified. It never affects Ready: without notifications the operator polls the queue.
+	// ConditionNotificationsActive says whether Redis sends keyspace notifications for the queue. It is Unknown until
+	// that is verified. It never affects Ready: without notifications the operator uses client tracking, or else polls.
 	ConditionNotificationsActive = "NotificationsActive"
 	// ConditionTemplateValid says whether the API server accepts a Job built from the template: it follows from a dry
 	// run in each generation, and from the answers to creates. It never prevents the creation of a Job.
@@ -20,8 +21,8 @@ const (
 	// ConditionScalingLimited is True while something keeps Jobs from being created or from starting.
 	ConditionScalingLimited = "ScalingLimited"
 	// ConditionReconciling and ConditionStalled follow kstatus. They are present, and True, only while Ready is not
-	// True: Stalled if somebody has to change something, and Reconciling if the operator retries and the problem may
-	// resolve itself.
+	// True: Stalled if a user must change something, and Reconciling if the operator retries and the problem may resolve
+	// itself.
 	ConditionReconciling = "Reconciling"
 	ConditionStalled     = "Stalled"
 )
@@ -72,8 +73,8 @@ const (
 	ReasonWrongMode = "WrongMode"
 	// ReasonMasterNotFound: the sentinels know no master with the name in spec.redis.sentinel.masterName.
 	ReasonMasterNotFound = "MasterNotFound"
-	// ReasonTooManyServers: the ScaledJobs of the namespace name more Redis servers than the operator allows per
-	// namespace.
+	// ReasonTooManyServers: the ScaledJobs of the namespace name more Redis databases than the operator allows per
+	// namespace. Each database of a server counts, and each master of a Redis Cluster that holds their keys.
 	ReasonTooManyServers = "TooManyServers"
 	// ReasonConsumerGroupNotFound: the stream contains entries, but has no such consumer group. One message counts as
 	// waiting, so that a worker can start and create the group.
@@ -126,7 +127,7 @@ const (
 	// ReasonJobsSuspended: messages are outstanding, and all active Jobs are suspended, for example because Kueue has not
 	// admitted them.
 	ReasonJobsSuspended = "JobsSuspended"
-	// ReasonJobsNotStarting: messages are outstanding, or minReplicas or spareReplicas ask for Jobs, and Jobs have had no
+	// ReasonJobsNotStarting: messages are outstanding, or minReplicas or spareReplicas require Jobs, and Jobs have had no
 	// ready Pod for a minute or longer.
 	ReasonJobsNotStarting = "JobsNotStarting"
 	// ReasonAtMaxPending: more Jobs are due, and as many active Jobs have no ready Pod as maxPendingReplicas allows.

@@ -8,8 +8,8 @@ package v1
 const (
 	// KeyPrefix is the prefix reserved for the operator's own labels and annotations.
 	KeyPrefix = "batch.miracle.dev/"
-	// LabelScaledJob names the ScaledJob that a Job or Pod belongs to. It is there for people and their selectors: the
-	// operator itself goes by the controller reference alone.
+	// LabelScaledJob names the ScaledJob that a Job or Pod belongs to. It is for selectors of users: the operator itself
+	// uses only the controller reference.
 	LabelScaledJob = KeyPrefix + "scaledjob"
 	// LabelManagedBy is the standard label that names the tool which manages an object.
 	LabelManagedBy = "app.kubernetes.io/managed-by"

@@ -164,6 +164,12 @@ type QueueStatus struct {
 	// +optional
 	Depth *int64 `json:"depth,omitempty"`
 
+	// pendingEntries is how many of the outstanding entries of a stream were delivered to a consumer of the group and not
+	// acknowledged. The status is not written because of them alone: they are as old as depth. Absent for other queues,
+	// and while depth is.
+	// +optional
+	PendingEntries *int64 `json:"pendingEntries,omitempty"`
+
 	// nonEmptySince is since when the operator has found outstanding messages each time it read the queue. No message is
 	// older, unless it came before the operator first read the queue. In a status that changes for no other cause, it may be up
 	// to a minute too early. Absent while the queue is empty.
@@ -178,8 +184,8 @@ type QueueStatus struct {
 }
 
 // AllQueues are the queues of the spec with their defaults: those of queues, or the list that queueName names. The CRD
-// sets no defaults in the items of a list: a tool that applies a list server-side replaces it as a whole, and would find
-// them different from the manifest for ever.
+// sets no defaults in the items of a list: a tool that applies a list server-side replaces the whole list, and would
+// always report the defaults as a difference from the manifest.
 func (s *ScaledJobSpec) AllQueues() []Queue {
 	if len(s.Queues) == 0 {
 		return []Queue{{Name: s.QueueName, Type: QueueList, Role: RoleWaiting, Threshold: &s.Threshold}}

@@ -161,8 +161,8 @@ type ScaledJobSpec struct {
 	// +optional
 	Rollout Rollout `json:"rollout,omitzero"`
 
-	// jobTemplate is the template of the Jobs. It may be what a Job may be. Its labels and annotations are copied to each
-	// Job, and other metadata is ignored. An unset restartPolicy becomes Never with podFailurePolicy or
+	// jobTemplate is the template of the Jobs. All fields of a Job are allowed. Its labels and annotations are copied to
+	// each Job, and other metadata is ignored. An unset restartPolicy becomes Never with podFailurePolicy or
 	// backoffLimitPerIndex, and otherwise OnFailure. It must not set a selector, or labels or annotations with the prefix
 	// batch.miracle.dev/.
 	// +required
@@ -231,7 +231,7 @@ type ScalingMode string
 const (
 	// ModeEvents means that Redis sends keyspace notifications, and a Job follows within milliseconds.
 	ModeEvents ScalingMode = "Events"
-	// ModeTracking means that Redis tracks the keys and tells of changes, and a Job follows within milliseconds.
+	// ModeTracking means that Redis tracks the keys and reports changes, and a Job follows within milliseconds.
 	ModeTracking ScalingMode = "Tracking"
 	// ModePolling means that the operator polls: every five seconds by default, less often if very many ScaledJobs
 	// share a server, and never less often than the polling interval.
@@ -277,6 +277,12 @@ type ScaledJobStatus struct {
 	// +optional
 	DesiredJobs *int32 `json:"desiredJobs,omitempty"`
 
+	// claimedJobs is how many of the active Jobs counted as having taken their messages, with the strategies Accurate and
+	// Custom, when desiredJobs was computed. The status is not written because of it alone. Absent with other strategies,
+	// and while desiredJobs is.
+	// +optional
+	ClaimedJobs *int32 `json:"claimedJobs,omitempty"`
+
 	// succeededJobs is the number of succeeded Jobs that still exist.
 	// +optional
 	SucceededJobs int32 `json:"succeededJobs"`
@@ -303,7 +309,7 @@ type ScaledJobStatus struct {
 	// conditions show whether the operator can read the queue (QueueConnected), whether Redis sends keyspace
 	// notifications (NotificationsActive), whether the API server accepts the template (TemplateValid), whether Jobs
 	// are held back (ScalingLimited), and whether the ScaledJob works (Ready). If it does not, Stalled means that
-	// somebody has to change something, and Reconciling that the operator retries.
+	// a user must change something, and Reconciling that the operator retries.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -323,7 +329,7 @@ type ScaledJobStatus struct {
 // +kubebuilder:printcolumn:name="Max",type=integer,JSONPath=".spec.maxReplicas",description="Maximum number of active Jobs"
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=".status.mode",description="How the operator learns of growth: Events, Tracking or Polling"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=".status.conditions[?(@.type=='Ready')].status",description="Whether the ScaledJob works"
-// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp",description="Time since the ScaledJob was created"
 // +kubebuilder:printcolumn:name="Pending",type=integer,JSONPath=".status.pendingJobs",priority=1,description="Active Jobs without a ready Pod"
 // +kubebuilder:printcolumn:name="SuspendedJobs",type=integer,JSONPath=".status.suspendedJobs",priority=1,description="Active Jobs that are suspended"
 // +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=".spec.suspend",priority=1,description="Whether the creation of Jobs is suspended"

@@ -66,6 +66,11 @@ func (in *QueueStatus) DeepCopyInto(out *QueueStatus) {
 		*out = new(int64)
 		**out = **in
 	}
+	if in.PendingEntries != nil {
+		in, out := &in.PendingEntries, &out.PendingEntries
+		*out = new(int64)
+		**out = **in
+	}
 	if in.NonEmptySince != nil {
 		in, out := &in.NonEmptySince, &out.NonEmptySince
 		*out = (*in).DeepCopy()
@@ -346,6 +351,11 @@ func (in *ScaledJobStatus) DeepCopyInto(out *ScaledJobStatus) {
 	}
 	if in.DesiredJobs != nil {
 		in, out := &in.DesiredJobs, &out.DesiredJobs
+		*out = new(int32)
+		**out = **in
+	}
+	if in.ClaimedJobs != nil {
+		in, out := &in.ClaimedJobs, &out.ClaimedJobs
 		*out = new(int32)
 		**out = **in
 	}

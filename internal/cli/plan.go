@@ -278,8 +278,8 @@ func depthsOf(sj *scaledjobv1.ScaledJob, flags []string, reported bool) ([]scali
 			depths[i] = queues[i].Holding(0)
 			continue
 		}
-		if queues[i].Depth == nil || queues[i].ConsumerGroup != "" && sj.Spec.ScalingStrategy.Type != "" &&
-			sj.Spec.ScalingStrategy.Type != scaledjobv1.StrategyDefault {
+		unknown := queues[i].ConsumerGroup != "" && queues[i].PendingEntries == nil
+		if queues[i].Depth == nil || unknown && sj.Spec.ScalingStrategy.Type != "" && sj.Spec.ScalingStrategy.Type != scaledjobv1.StrategyDefault {
 			return nil, say("The status does not say enough of %s. Add --depth %q.", queues[i].Name, queues[i].Name+"=N")
 		}
 		depths[i] = queues[i].Holding(*queues[i].Depth)
@@ -314,6 +314,7 @@ func depthOf(queue *explain.Queue, text string) (scaling.Queue, error) {
 	case err != nil || n < 0:
 		return scaling.Queue{}, say("%q is not a number of messages. Write --depth N or --depth KEY=N.", text)
 	case !both:
+		queue.PendingEntries = nil // They are of the reported depth.
 		return queue.Holding(n), nil
 	case queue.ConsumerGroup == "":
 		return scaling.Queue{}, say("Only a stream with a consumer group has waiting and pending entries: write --depth %q.", queue.Name+"=N")

@@ -17,7 +17,7 @@ import (
 func TestAnswerWithoutIdentityIsAwaited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 30)
 		w.cacheIsAt("0")
 		w.hidden = func(*batchv1.Job) bool { return true }
@@ -37,7 +37,7 @@ func TestAnswerWithoutIdentityIsAwaited(t *testing.T) {
 // Admission policies may remove the annotations. Failing Jobs must still pause creation.
 func TestJobsWithoutAnnotationsThatFailPauseCreating(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 30)
 	w.onCreate = func(_ context.Context, job *batchv1.Job, send func() error) error {
 		job.Annotations = nil

@@ -15,7 +15,7 @@ import (
 
 // BenchmarkReconcileAtRest measures a reconcile that finds nothing to do. With many ScaledJobs, most are of this kind.
 func BenchmarkReconcileAtRest(b *testing.B) {
-	w := newWorld(b, scaledJob())
+	w := newFakeEnv(b, scaledJob())
 	w.reconcile(b.Context())
 	settled := &scaledjob.ScaledJob{ScaledJob: *w.scaledJob(b.Context())}
 	settled.Template.Hash = w.r.memories.of(scaledJob()).templateHash

@@ -26,7 +26,7 @@ func TestClocksOfOthers(t *testing.T) {
 			t.Run(fmt.Sprintf("%v, restarted: %t", skew, restarted), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t, scaledJob())
+					w := newFakeEnv(t, scaledJob())
 					w.queues.SetDepth(emailQueue, 30)
 					w.reconcile(t.Context())
 					w.failAll(t, skew)
@@ -49,7 +49,7 @@ func TestClocksOfOthers(t *testing.T) {
 }
 
 // failAll makes all Jobs fail, with finish times that are off by skew.
-func (w *world) failAll(t *testing.T, skew time.Duration) {
+func (w *fakeEnv) failAll(t *testing.T, skew time.Duration) {
 	t.Helper()
 	for _, job := range w.jobs(t.Context()) {
 		job.Status.Conditions = []batchv1.JobCondition{{
@@ -60,7 +60,7 @@ func (w *world) failAll(t *testing.T, skew time.Duration) {
 }
 
 // skewStatus shifts the times of the status by skew.
-func (w *world) skewStatus(t *testing.T, skew time.Duration) {
+func (w *fakeEnv) skewStatus(t *testing.T, skew time.Duration) {
 	t.Helper()
 	sj := w.scaledJob(t.Context())
 	for i := range sj.Status.Conditions {
@@ -71,7 +71,7 @@ func (w *world) skewStatus(t *testing.T, skew time.Duration) {
 }
 
 // unfinished returns the number of unfinished Jobs.
-func (w *world) unfinished(t *testing.T) int {
+func (w *fakeEnv) unfinished(t *testing.T) int {
 	t.Helper()
 	count := 0
 	for _, job := range w.jobs(t.Context()) {

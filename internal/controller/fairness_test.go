@@ -24,12 +24,12 @@ import (
 )
 
 // The namespace in which requests hang, and the only ScaledJob of another one.
-const noisy = "noisy"
+const busyTenant = "busy"
 
-var calm = types.NamespacedName{Namespace: "calm", Name: "calm-0"}
+var otherTenant = types.NamespacedName{Namespace: "other", Name: "other-0"}
 
-// crowdSize is the number of ScaledJobs in the namespace in which requests hang: more than there are workers.
-func crowdSize() int {
+// busyScaledJobs is the number of ScaledJobs in the namespace in which requests hang: more than there are workers.
+func busyScaledJobs() int {
 	if testing.Short() {
 		return 40
 	}
@@ -37,7 +37,7 @@ func crowdSize() int {
 }
 
 // hangIn makes the requests of these kinds hang in a namespace, until the operator gives up.
-func (f *fleet) hangIn(namespace string, kinds ...string) {
+func (f *manyScaledJobs) hangIn(namespace string, kinds ...string) {
 	f.on(func(ctx context.Context, kind string, of types.NamespacedName) error {
 		if of.Namespace == namespace && slices.Contains(kinds, kind) {
 			return hangs(ctx, time.Hour)
@@ -46,18 +46,18 @@ func (f *fleet) hangIn(namespace string, kinds ...string) {
 	})
 }
 
-// attack makes all ScaledJobs of the noisy namespace want to create Jobs.
-func (f *fleet) attack(ctx context.Context, crowd []client.Object) {
-	for _, sj := range crowd {
+// fillQueues makes all ScaledJobs of the busyTenant namespace want to create Jobs.
+func (f *manyScaledJobs) fillQueues(ctx context.Context, busy []client.Object) {
+	for _, sj := range busy {
 		f.push(ctx, client.ObjectKeyFromObject(sj), 20)
 	}
 	settled()
 }
 
 // withFinishedJobs returns the ScaledJobs, each with a Job to delete.
-func withFinishedJobs(crowd []client.Object) []client.Object {
-	all := slices.Clone(crowd)
-	for _, object := range crowd {
+func withFinishedJobs(busy []client.Object) []client.Object {
+	all := slices.Clone(busy)
+	for _, object := range busy {
 		sj := object.(*scaledjobv1.ScaledJob)
 		sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
 		job := jobs.Build(sj, "template", 1, 0)
@@ -69,36 +69,39 @@ func withFinishedJobs(crowd []client.Object) []client.Object {
 }
 
 // Requests hang in one namespace, at first and after a while. A push in another namespace gets its Job without any time
-// passing.
+// passing. Statuses hang alone, because none is written while the others hang.
 func TestHangingRequestsOfANamespaceHoldUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	for name, kinds := range map[string][]string{
-		"dry runs": {checking}, "deletes": {deleting}, "statuses": {applying}, "creates": {creating},
-		"all": {checking, deleting, applying, creating},
+		"dry runs, deletes and creates": {checking, deleting, creating}, "statuses": {applying},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				crowd := crowd(noisy, crowdSize())
-				f := newFleet(t, append(withFinishedJobs(crowd), crowdOf(calm)...)...)
-				f.look(t.Context(), calm)
+				busy := scaledJobsIn(busyTenant, busyScaledJobs())
+				f := newManyScaledJobs(t, append(withFinishedJobs(busy), onlyScaledJob(otherTenant)...)...)
+				f.look(t.Context(), otherTenant)
 				settled()
-				f.hangIn(noisy, kinds...)
-				f.attack(t.Context(), crowd)
+				f.hangIn(busyTenant, kinds...)
+				f.fillQueues(t.Context(), busy)
+				hung := map[string]int{}
 				for pushed := range 3 {
 					time.Sleep(3 * time.Second)
 					hanging := 0
 					for _, kind := range kinds {
-						hanging += f.inFlight(kind, noisy)
+						inFlight := f.inFlight(kind, busyTenant)
+						hanging += inFlight
+						hung[kind] += inFlight
 					}
-					f.Expect(hanging).To(And(BeNumerically(">", 0), BeNumerically("<=", fleetWorkers/2)))
+					f.Expect(hanging).To(And(BeNumerically(">", 0), BeNumerically("<=", workersAtOnce/2)))
 					f.Expect(f.scrape()["scaledjob_reconciles_parked"]).To(BeNumerically(">", 0))
 
-					f.push(t.Context(), calm, int64(10*(pushed+1)))
+					f.push(t.Context(), otherTenant, int64(10*(pushed+1)))
 					settled()
 
-					f.Expect(f.jobsOf(calm)).To(Equal(pushed+1), "Jobs, before time has passed")
+					f.Expect(f.jobsOf(otherTenant)).To(Equal(pushed+1), "Jobs, before time has passed")
 				}
+				f.Expect(hung).To(HaveEach(BeNumerically(">", 0)), "each kind of request was held up")
 			})
 		})
 	}
@@ -108,62 +111,62 @@ func TestHangingRequestsOfANamespaceHoldUpNobodyElse(t *testing.T) {
 func TestCreatesOfANamespaceAreSentOneAtATimeAfterATimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		crowd := crowd(noisy, crowdSize())
-		f := newFleet(t, append(crowd, crowdOf(calm)...)...)
-		for _, sj := range append(crowd, crowdOf(calm)...) {
+		busy := scaledJobsIn(busyTenant, busyScaledJobs())
+		f := newManyScaledJobs(t, append(busy, onlyScaledJob(otherTenant)...)...)
+		for _, sj := range append(busy, onlyScaledJob(otherTenant)...) {
 			f.push(t.Context(), client.ObjectKeyFromObject(sj), 10)
 		}
 		time.Sleep(time.Minute) // All have a Job of their template.
-		f.hangIn(noisy, creating)
-		for _, sj := range crowd {
+		f.hangIn(busyTenant, creating)
+		for _, sj := range busy {
 			f.push(t.Context(), client.ObjectKeyFromObject(sj), 100)
 		}
 		settled()
-		f.Expect(f.requestsInFlight(creating, noisy)).To(Equal(jobcontrol.RequestsEach), "before one has timed out")
+		f.Expect(f.requestsInFlight(creating, busyTenant)).To(Equal(jobcontrol.RequestsEach), "before one has timed out")
 		for range 20 {
 			time.Sleep(createTimeout + time.Second)
-			f.Expect(f.requestsInFlight(creating, noisy)).To(And(BeNumerically(">", 0), BeNumerically("<=", fleetWorkers)))
+			f.Expect(f.requestsInFlight(creating, busyTenant)).To(And(BeNumerically(">", 0), BeNumerically("<=", workersAtOnce)))
 		}
 
-		f.hangIn(calm.Namespace, creating)
-		f.push(t.Context(), calm, 200)
+		f.hangIn(otherTenant.Namespace, creating)
+		f.push(t.Context(), otherTenant, 200)
 		settled()
-		f.Expect(f.requestsInFlight(creating, calm.Namespace)).To(Equal(jobcontrol.AtOnce), "creates of another namespace")
+		f.Expect(f.requestsInFlight(creating, otherTenant.Namespace)).To(Equal(jobcontrol.AtOnce), "creates of another namespace")
 
 		f.hangIn("nobody's", creating)
 		time.Sleep(5 * time.Minute)
-		for _, sj := range crowd {
+		for _, sj := range busy {
 			f.Expect(f.jobsOf(client.ObjectKeyFromObject(sj))).To(Equal(10), "Jobs of %s", sj.GetName())
 		}
-		f.hangIn(noisy, creating)
-		f.push(t.Context(), client.ObjectKeyFromObject(crowd[0]), 200)
+		f.hangIn(busyTenant, creating)
+		f.push(t.Context(), client.ObjectKeyFromObject(busy[0]), 200)
 		settled()
-		f.Expect(f.requestsInFlight(creating, noisy)).To(BeNumerically(">", 1), "after one was fast")
+		f.Expect(f.requestsInFlight(creating, busyTenant)).To(BeNumerically(">", 1), "after one was fast")
 	})
 }
 
-// crowdOf returns the ScaledJob of this name as the only one of its namespace.
-func crowdOf(key types.NamespacedName) []client.Object { return crowd(key.Namespace, 1) }
+// onlyScaledJob returns the ScaledJob of this name as the only one of its namespace.
+func onlyScaledJob(key types.NamespacedName) []client.Object { return scaledJobsIn(key.Namespace, 1) }
 
 // The negative control: without shares, hanging dry runs take all workers, so that the test above can fail.
 func TestWithoutSharesHangingDryRunsHoldUpOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		crowd := crowd(noisy, crowdSize())
-		f := newFleetSharing(t, 100*fleetWorkers, append(crowd, crowdOf(calm)...)...)
-		f.look(t.Context(), calm)
+		busy := scaledJobsIn(busyTenant, busyScaledJobs())
+		f := newManyScaledJobsSharing(t, 100*workersAtOnce, append(busy, onlyScaledJob(otherTenant)...)...)
+		f.look(t.Context(), otherTenant)
 		settled()
-		f.hangIn(noisy, checking)
-		for _, sj := range crowd {
+		f.hangIn(busyTenant, checking)
+		for _, sj := range busy {
 			f.look(t.Context(), client.ObjectKeyFromObject(sj))
 		}
 		settled()
-		f.Expect(f.inFlight(checking, noisy)).To(Equal(fleetWorkers))
+		f.Expect(f.inFlight(checking, busyTenant)).To(Equal(workersAtOnce))
 
-		f.push(t.Context(), calm, 10)
+		f.push(t.Context(), otherTenant, 10)
 		settled()
 
-		f.Expect(f.jobsOf(calm)).To(BeZero())
+		f.Expect(f.jobsOf(otherTenant)).To(BeZero())
 	})
 }
 
@@ -171,31 +174,31 @@ func TestWithoutSharesHangingDryRunsHoldUpOthers(t *testing.T) {
 func TestARefusedCreateWaitsForNobodyElse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		crowd := crowd(noisy, crowdSize())
-		f := newFleet(t, append(crowd, crowdOf(calm)...)...)
+		busy := scaledJobsIn(busyTenant, busyScaledJobs())
+		f := newManyScaledJobs(t, append(busy, onlyScaledJob(otherTenant)...)...)
 		var refused atomic.Bool
 		f.on(func(ctx context.Context, kind string, of types.NamespacedName) error {
 			switch {
-			case kind == creating && of.Namespace == noisy:
+			case kind == creating && of.Namespace == busyTenant:
 				return hangs(ctx, 10*time.Second)
 			case kind == creating && !refused.Swap(true):
 				return errOverload
 			}
 			return nil
 		})
-		f.look(t.Context(), calm)
-		f.attack(t.Context(), crowd)
+		f.look(t.Context(), otherTenant)
+		f.fillQueues(t.Context(), busy)
 		// All creates have timed out once. A resync, which would try again at once, comes at a multiple of 100 ms.
 		time.Sleep(30*time.Second + 10*time.Millisecond)
 
-		f.push(t.Context(), calm, 10)
+		f.push(t.Context(), otherTenant, 10)
 		settled()
 		f.Expect(refused.Load()).To(BeTrue())
-		f.Expect(f.jobsOf(calm)).To(BeZero())
+		f.Expect(f.jobsOf(otherTenant)).To(BeZero())
 		time.Sleep(retry.APIServer.First)
 		settled()
 
-		f.Expect(f.jobsOf(calm)).To(Equal(1))
+		f.Expect(f.jobsOf(otherTenant)).To(Equal(1))
 	})
 }
 
@@ -204,19 +207,19 @@ func TestARefusedCreateWaitsForNobodyElse(t *testing.T) {
 func TestAParkedNamespaceIsServedInTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		crowd := crowd(noisy, 60)
-		f := newFleet(t, crowd...)
+		busy := scaledJobsIn(busyTenant, 60)
+		f := newManyScaledJobs(t, busy...)
 		f.on(func(ctx context.Context, kind string, _ types.NamespacedName) error {
 			if kind == creating {
 				return hangs(ctx, 3*time.Second)
 			}
 			return nil
 		})
-		for _, sj := range crowd {
+		for _, sj := range busy {
 			f.push(t.Context(), client.ObjectKeyFromObject(sj), 1)
 			time.Sleep(time.Millisecond)
 		}
-		for f.ended(noisy) == 0 || f.inFlight(creating, noisy) > 0 {
+		for f.ended(busyTenant) == 0 || f.inFlight(creating, busyTenant) > 0 {
 			time.Sleep(time.Second)
 			settled()
 		}
@@ -229,8 +232,8 @@ func TestAParkedNamespaceIsServedInTurn(t *testing.T) {
 		}
 		f.Expect(order).To(HaveLen(60), "one create each")
 		for i, of := range order {
-			began := slices.IndexFunc(crowd, func(sj client.Object) bool { return client.ObjectKeyFromObject(sj) == of })
-			f.Expect(began).To(BeNumerically("~", i, fleetWorkers/2), "those that begin together end together")
+			began := slices.IndexFunc(busy, func(sj client.Object) bool { return client.ObjectKeyFromObject(sj) == of })
+			f.Expect(began).To(BeNumerically("~", i, workersAtOnce/2), "those that begin together end together")
 		}
 	})
 }
@@ -239,25 +242,25 @@ func TestAParkedNamespaceIsServedInTurn(t *testing.T) {
 func TestDryRunsOfScaledJobsThatGoAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		crowd := crowd(noisy, crowdSize())
-		f := newFleet(t, append(crowd, crowdOf(calm)...)...)
-		f.hangIn(noisy, checking)
-		for _, sj := range crowd {
+		busy := scaledJobsIn(busyTenant, busyScaledJobs())
+		f := newManyScaledJobs(t, append(busy, onlyScaledJob(otherTenant)...)...)
+		f.hangIn(busyTenant, checking)
+		for _, sj := range busy {
 			f.look(t.Context(), client.ObjectKeyFromObject(sj))
 		}
 		settled()
-		for _, sj := range crowd {
+		for _, sj := range busy {
 			f.Expect(f.api.Delete(t.Context(), sj.DeepCopyObject().(client.Object))).To(Succeed())
 			f.look(t.Context(), client.ObjectKeyFromObject(sj))
 		}
 		time.Sleep(reconcileTimeout)
 
-		f.Expect(f.inFlight(checking, noisy)).To(BeZero())
-		sent := f.ended(noisy)
-		f.look(t.Context(), calm)
+		f.Expect(f.inFlight(checking, busyTenant)).To(BeZero())
+		sent := f.ended(busyTenant)
+		f.look(t.Context(), otherTenant)
 		settled()
-		f.Expect(f.ended(calm.Namespace)).To(BeNumerically(">=", 2), "a dry run and a status")
-		f.Expect(f.ended(noisy)).To(Equal(sent), "nothing is sent for those that are gone")
+		f.Expect(f.ended(otherTenant.Namespace)).To(BeNumerically(">=", 2), "a dry run and a status")
+		f.Expect(f.ended(busyTenant)).To(Equal(sent), "nothing is sent for those that are gone")
 	})
 }
 
@@ -265,16 +268,16 @@ func TestDryRunsOfScaledJobsThatGoAreForgotten(t *testing.T) {
 func TestNothingIsReconciledBeforeTheTakeover(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, complete := newWorld(t, crowdOf(calm)...), make(chan struct{})
+		w, complete := newFakeEnv(t, onlyScaledJob(otherTenant)...), make(chan struct{})
 		w.onTakeover = func(context.Context) error { <-complete; return nil }
-		f := newFleetOf(t, w, fleetWorkers)
-		f.look(t.Context(), calm)
+		f := newManyScaledJobsIn(t, w, workersAtOnce)
+		f.look(t.Context(), otherTenant)
 		time.Sleep(time.Minute)
-		f.Expect(f.ended(calm.Namespace)).To(BeZero())
+		f.Expect(f.ended(otherTenant.Namespace)).To(BeZero())
 
 		close(complete)
 		settled()
 
-		f.Expect(f.ended(calm.Namespace)).To(BeNumerically(">=", 2), "a dry run and a status")
+		f.Expect(f.ended(otherTenant.Namespace)).To(BeNumerically(">=", 2), "a dry run and a status")
 	})
 }

@@ -26,7 +26,7 @@ func TestPendingJobsAreBounded(t *testing.T) {
 		ctx := t.Context()
 		sj := scaledJob()
 		sj.Spec.MaxPendingReplicas = new(int32(3))
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.queues.SetDepth(emailQueue, 80)
 		for range 2 {
 			w.reconcile(ctx)
@@ -57,7 +57,7 @@ func TestSpareJobsAreRefilled(t *testing.T) {
 		sj := scaledJob()
 		sj.Spec.QueueName, sj.Spec.Threshold, sj.Spec.SpareReplicas = "", 1, 2
 		sj.Spec.Queues = []scaledjobv1.Queue{{Name: "waiting"}, {Name: "busy", Role: scaledjobv1.RoleInProgress}}
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.reconcile(ctx)
 		w.Expect(w.names()).To(HaveLen(2))
 		w.setReady(t, 1)
@@ -87,7 +87,7 @@ func TestMessagesDoNotWaitForLongerThanMaxWaitSeconds(t *testing.T) {
 		ctx := t.Context()
 		sj := scaledJob()
 		sj.Spec.ActivationThreshold, sj.Spec.MaxWaitSeconds, sj.Spec.PollingIntervalSeconds = 50, new(int32(60)), 3600
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.reconcile(ctx)
 		time.Sleep(time.Hour)
 		w.queues.SetDepth(emailQueue, 12)
@@ -158,12 +158,12 @@ func TestMessagesWithTheirJobsDoNotWait(t *testing.T) {
 func TestEditsDoNotMakeMessagesWaitForLonger(t *testing.T) {
 	t.Parallel()
 	const longest = 60 * time.Second
-	waiting := func(t *testing.T) *world {
+	waiting := func(t *testing.T) *fakeEnv {
 		t.Helper()
 		sj := scaledJob()
 		sj.Spec.QueueName, sj.Spec.Queues = "", []scaledjobv1.Queue{{Name: "mail"}}
 		sj.Spec.ActivationThreshold, sj.Spec.MaxWaitSeconds, sj.Spec.PollingIntervalSeconds = 50, new(int32(60)), 3600
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.queues.SetDepth("mail", 12)
 		w.reconcile(t.Context())
 		w.awaitNumbers(t.Context())
@@ -207,7 +207,7 @@ func TestMicroBatchesFollowEachOther(t *testing.T) {
 		ctx := t.Context()
 		sj := scaledJob()
 		sj.Spec.ActivationThreshold, sj.Spec.MaxWaitSeconds, sj.Spec.PollingIntervalSeconds = 50, new(int32(60)), 3600
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.queues.SetDepth(emailQueue, 20)
 		w.reconcile(ctx)
 		time.Sleep(time.Minute)
@@ -234,7 +234,7 @@ func TestTimesOfMessages(t *testing.T) {
 		sj.Spec.QueueName = ""
 		stream := scaledjobv1.Queue{Name: "events", Type: scaledjobv1.QueueStream}
 		sj.Spec.Queues = []scaledjobv1.Queue{stream}
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		began := time.Now()
 		w.queues.oldest = []time.Time{began.Add(-time.Minute)}
 		status := func() scaledjobv1.QueueStatus {
@@ -280,7 +280,7 @@ func TestASlowServerIsSeldomAskedForTheOldestMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sj := scaledJob()
 		sj.Spec.QueueName, sj.Spec.Queues = "", []scaledjobv1.Queue{{Name: "events", Type: scaledjobv1.QueueStream}}
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.queues.oldest, w.queues.oldestTakes = []time.Time{time.Now()}, 200*time.Millisecond
 		w.queues.SetDepth("events", 5)
 		began := time.Now()
@@ -302,7 +302,7 @@ func TestSuspendedJobsAreReported(t *testing.T) {
 		ctx := t.Context()
 		sj := scaledJob()
 		sj.Spec.JobTemplate.Spec.Suspend = new(true)
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.queues.SetDepth(emailQueue, 20)
 		w.reconcile(ctx)
 		suspend := func(name string, is bool) {

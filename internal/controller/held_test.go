@@ -16,7 +16,7 @@ import (
 )
 
 // running returns the number of Jobs that have not finished.
-func (w *world) running(ctx context.Context) (running int) {
+func (w *fakeEnv) running(ctx context.Context) (running int) {
 	for _, job := range w.jobs(ctx) {
 		if !jobs.Finished(&job) {
 			running++
@@ -43,7 +43,7 @@ func TestAHeldCreateThatLandsLateCreatesNoJobTooMany(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				sj := scaledJob()
 				sj.Spec.MaxReplicas, sj.Spec.SuccessfulJobsHistoryLimit = new(int32(1)), new(int32(0))
-				w := newWorld(t, sj)
+				w := newFakeEnv(t, sj)
 				w.queues.SetDepth(emailQueue, 1000)
 				var land func() error
 				w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {

@@ -22,7 +22,7 @@ var errWrongKind = errors.New("json: cannot unmarshal string into Go struct fiel
 
 func TestSpecThatCannotBeReadIsReportedOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 47)
 	w.reconcile(t.Context())
 	created := w.names()
@@ -54,7 +54,7 @@ func TestSpecThatCannotBeReadIsReportedOnce(t *testing.T) {
 // The API server rejects every status of some such objects.
 func TestSpecThatCannotBeReadAndStatusThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.specErr = errWrongKind
 	w.onApply = func() error { return errAway }
 
@@ -68,7 +68,7 @@ func TestSpecThatCannotBeReadAndStatusThatCannotBeWritten(t *testing.T) {
 
 func TestSpecThatIsMendedIsFollowed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 47)
 	w.specErr = errWrongKind
 	w.reconcile(t.Context())
@@ -86,7 +86,7 @@ func TestSpecThatIsMendedIsFollowed(t *testing.T) {
 // The API server would reject any status applied over a malformed one.
 func TestStatusThatCannotBeReadIsDroppedOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 47)
 	w.statusErr = errWrongKind
 	var dropped []string

@@ -19,7 +19,7 @@ import (
 )
 
 // setReady sets the number of ready Pods of all unfinished Jobs.
-func (w *world) setReady(t *testing.T, ready int32) {
+func (w *fakeEnv) setReady(t *testing.T, ready int32) {
 	t.Helper()
 	for _, job := range w.jobs(t.Context()) {
 		job.Status.Ready = &ready
@@ -35,7 +35,7 @@ func TestAccurateWaitsForClaims(t *testing.T) {
 		sj := scaledJob()
 		sj.Spec.Threshold = 1
 		sj.Spec.ScalingStrategy = scaledjobv1.ScalingStrategy{Type: scaledjobv1.StrategyAccurate}
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.queues.SetDepth(emailQueue, 3)
 		w.reconcile(t.Context())
 		w.Expect(w.names()).To(HaveLen(3))
@@ -68,7 +68,7 @@ func TestAPassComesWhenAMessageFallsDue(t *testing.T) {
 		sj.Spec.Queues = []scaledjobv1.Queue{{
 			Name: "delayed", Type: scaledjobv1.QueueSortedSet, SortedSet: &scaledjobv1.SortedSetQueue{Window: scaledjobv1.WindowDue},
 		}}
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		for due, want := range map[time.Duration]time.Duration{
 			7 * time.Second:      7 * time.Second,
 			time.Millisecond:     dueSpacing,
@@ -101,7 +101,7 @@ func TestTheStatusTellsOfEachQueue(t *testing.T) {
 	sj := scaledJob()
 	sj.Spec.QueueName = ""
 	sj.Spec.Queues = []scaledjobv1.Queue{{Name: "letters"}, {Name: "letters:busy", Role: scaledjobv1.RoleInProgress}}
-	w := newWorld(t, sj)
+	w := newFakeEnv(t, sj)
 	w.queues.SetCount("letters", queue.Count{Waiting: 12})
 	w.queues.SetCount("letters:busy", queue.Count{InProgress: 11})
 	w.reconcile(t.Context())
@@ -133,7 +133,7 @@ func TestEntriesThatWereTrimmedAreTold(t *testing.T) {
 	sj.Spec.Queues = []scaledjobv1.Queue{{Name: "other"}, {
 		Name: "stream", Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"},
 	}}
-	w := newWorld(t, sj)
+	w := newFakeEnv(t, sj)
 	w.queues.SetCount("stream", queue.Count{Trimmed: true})
 	w.reconcile(t.Context())
 	is := w.condition(t.Context(), scaledjobv1.ConditionQueueConnected)
@@ -156,7 +156,7 @@ func TestAMissingGroupIsToldAndHasAJob(t *testing.T) {
 	sj.Spec.Queues = []scaledjobv1.Queue{{
 		Name: "stream", Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"},
 	}}
-	w := newWorld(t, sj)
+	w := newFakeEnv(t, sj)
 	w.queues.SetCount("stream", queue.Count{Waiting: 1, GroupMissing: true})
 	w.reconcile(t.Context())
 	w.Expect(w.names()).To(HaveLen(1))
@@ -179,7 +179,7 @@ func TestAMissingGroupIsToldAndHasAJob(t *testing.T) {
 func TestACountThatWasCutOffSaysNothingOfGrowth(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
-	w := newWorld(t, sj)
+	w := newFakeEnv(t, sj)
 	w.queues.SetCount(emailQueue, queue.Count{Waiting: 100, Partial: true})
 	w.reconcile(t.Context())
 	w.Expect(w.watcher.observed).To(BeEmpty())

@@ -5,7 +5,6 @@ package controller
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
@@ -25,7 +23,7 @@ import (
 )
 
 // finishActive makes all unfinished Jobs finish.
-func (w *world) finishActive(ctx context.Context, kind batchv1.JobConditionType) {
+func (w *fakeEnv) finishActive(ctx context.Context, kind batchv1.JobConditionType) {
 	for _, job := range w.jobs(ctx) {
 		if len(job.Status.Conditions) == 0 {
 			w.finish(ctx, job.Name, kind)
@@ -34,12 +32,12 @@ func (w *world) finishActive(ctx context.Context, kind batchv1.JobConditionType)
 }
 
 // limited returns the reason of ScalingLimited in the stored status.
-func (w *world) limited(ctx context.Context) string {
+func (w *fakeEnv) limited(ctx context.Context) string {
 	return w.condition(ctx, scaledjobv1.ConditionScalingLimited).Reason
 }
 
 // forgetAll simulates a restart of the operator.
-func (w *world) forgetAll() { w.r.memories = memories{} }
+func (w *fakeEnv) forgetAll() { w.r.memories = memories{} }
 
 func TestFailingJobsPauseCreation(t *testing.T) {
 	t.Parallel()
@@ -47,7 +45,7 @@ func TestFailingJobsPauseCreation(t *testing.T) {
 		ctx := t.Context()
 		sj := scaledJob()
 		sj.Spec.MinReplicas = 3
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.queues.SetDepth(emailQueue, 30)
 		w.reconcile(ctx)
 		w.Expect(w.names()).To(HaveLen(3))
@@ -97,35 +95,20 @@ func TestFailingJobsPauseCreation(t *testing.T) {
 	})
 }
 
-func TestJobsWithoutProgressPauseCreation(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		w := newWorld(t, scaledJob())
-		w.queues.SetDepth(emailQueue, 30)
-		w.reconcile(ctx)
-		w.finishActive(ctx, batchv1.JobComplete)
-		w.reconcile(ctx)
-		w.Expect(w.limited(ctx)).To(Equal("NoProgress"))
-		w.Expect(w.names()).To(HaveLen(3))
-		w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", "NoProgress"}))
-	})
-}
-
 // Notifications count as much as depths. A queue that could not be observed is no evidence of missing progress.
 func TestJobsThatMadeProgressPauseNothing(t *testing.T) {
 	t.Parallel()
-	for name, progress := range map[string]func(w *world, round int){
-		"one message less": func(w *world, round int) { w.queues.SetDepth(emailQueue, int64(29-round)) },
-		"a notification that a message left": func(w *world, _ int) {
+	for name, progress := range map[string]func(w *fakeEnv, round int){
+		"one message less": func(w *fakeEnv, round int) { w.queues.SetDepth(emailQueue, int64(29-round)) },
+		"a notification that a message left": func(w *fakeEnv, _ int) {
 			w.watcher.state.LastEnd = time.Now()
 		},
-		"a new subscription": func(w *world, _ int) { w.watcher.state.Since = time.Now() },
+		"a new subscription": func(w *fakeEnv, _ int) { w.watcher.state.Since = time.Now() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, scaledJob())
+				w := newFakeEnv(t, scaledJob())
 				w.queues.SetDepth(emailQueue, 30)
 				w.reconcile(t.Context())
 				for round := range 5 {
@@ -151,7 +134,7 @@ func TestRefusedCreatesPauseCreation(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				ctx := t.Context()
-				w := newWorld(t, scaledJob())
+				w := newFakeEnv(t, scaledJob())
 				w.queues.SetDepth(emailQueue, 200)
 				w.onCreate = refuse(refusal)
 				for attempt, pause := range []time.Duration{10 * time.Second, 20 * time.Second} {
@@ -176,83 +159,12 @@ func TestRefusedCreatesPauseCreation(t *testing.T) {
 	}
 }
 
-// quota refuses Jobs beyond a limit, like a ResourceQuota for count/jobs.batch: finished Jobs count until they are
-// deleted.
-func (w *world) quota(limit int) {
-	var mu sync.Mutex
-	w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if len(w.jobs(ctx)) >= limit {
-			return errForbidden
-		}
-		return send()
-	}
-}
-
-// Finished and pruned Jobs make room in a quota. The operator uses it with few attempts.
-func TestRefusedCreatesAreTriedAgainAsJobsGo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		sj := scaledJob()
-		sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
-		w := newWorld(t, sj)
-		w.quota(4)
-		w.queues.SetDepth(emailQueue, 200)
-		w.reconcile(ctx)
-		w.Expect(w.jobs(ctx)).To(HaveLen(4))
-		tried := len(w.names())
-		for round := range 5 {
-			w.reconcile(ctx)
-			w.Expect(w.names()).To(HaveLen(tried), "nothing has changed")
-
-			w.queues.SetDepth(emailQueue, int64(199-round))
-			w.finish(ctx, w.jobs(ctx)[0].Name, batchv1.JobComplete)
-			for range 3 {
-				w.reconcile(ctx)
-			}
-			w.Expect(w.jobs(ctx)).To(HaveLen(4), "the free slot is used")
-			w.Expect(len(w.names())-tried).To(BeNumerically("<=", 4),
-				"one before the Job is pruned, one that succeeds, and a batch of two")
-			tried = len(w.names())
-			w.Expect(w.limited(ctx)).To(Equal("CreateRefused"))
-		}
-	})
-}
-
-// Jobs that fail pause creation even if a quota refuses other Jobs.
-func TestFailingJobsPauseWithinAQuotaAsWell(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		sj := scaledJob()
-		sj.Spec.FailedJobsHistoryLimit = new(int32(1))
-		w := newWorld(t, sj)
-		w.quota(10)
-		w.queues.SetDepth(emailQueue, 200)
-		for range 600 {
-			_, _ = w.r.Reconcile(ctx, requestOf(emails)) // After finished Jobs have given way, a refusal is an error.
-			for _, job := range w.jobs(ctx) {
-				if len(job.Status.Conditions) == 0 {
-					w.finish(ctx, job.Name, batchv1.JobFailed)
-					break
-				}
-			}
-			time.Sleep(time.Second)
-		}
-		// Without pauses, one Job per second would be created.
-		w.Expect(len(w.names())).To(BeNumerically("<", 150))
-		w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
-	})
-}
-
 // A refusal is no end of a pause, although nothing can be created that would show whether Jobs still fail.
 func TestARefusalDoesNotEndAPauseOfFailingJobs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 30)
 		w.reconcile(ctx)
 		w.finishActive(ctx, batchv1.JobFailed)
@@ -274,67 +186,34 @@ func TestARefusalDoesNotEndAPauseOfFailingJobs(t *testing.T) {
 	})
 }
 
-// A missing permission to read is not a refusal of a Job.
-func TestForbiddenReadsAreErrors(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, scaledJob())
-	w.queues.SetDepth(emailQueue, 10)
-	w.onLiveGet = func(client.Object) error { return errForbidden }
-	w.Expect(w.reconcileFails(t.Context())).To(MatchError(errForbidden))
-	w.Expect(w.limited(t.Context())).To(Equal("CreateFailing"))
-}
-
-// A create without an answer is resolved soon, even if another create was refused.
-func TestALostAnswerIsNoRefusal(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, scaledJob())
-	w.warmUp(t.Context())
-	w.queues.SetDepth(emailQueue, 200)
-	unlucky := jobs.Name("emails", "uid-1", 5)
-	w.onCreate = func(_ context.Context, job *batchv1.Job, _ func() error) error {
-		if job.Name == unlucky {
-			return errTimeout
-		}
-		return errForbidden
-	}
-	for len(w.inDoubt(t.Context())) == 0 {
-		w.r.memories.of(scaledJob()).refusals = scaling.Refusals{}
-		w.r.memories.of(scaledJob()).failures = 0
-		_, err := w.r.Reconcile(t.Context(), requestOf(emails))
-		if len(w.inDoubt(t.Context())) > 0 {
-			w.Expect(err).To(MatchError(errTimeout))
-		}
-	}
-}
-
 // With a new template, or the end of a suspension, the user signals that the cause is fixed.
 func TestPausesEndByTheHandOfTheUser(t *testing.T) {
 	t.Parallel()
-	for name, mend := range map[string]func(ctx context.Context, w *world){
-		"another image": func(ctx context.Context, w *world) {
+	for name, mend := range map[string]func(ctx context.Context, w *fakeEnv){
+		"another image": func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) {
 				spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:2"
 			})
 		},
-		"suspended and resumed": func(ctx context.Context, w *world) {
+		"suspended and resumed": func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
 			w.reconcile(ctx)
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })
 		},
-		"suspended while Redis was away, and resumed": func(ctx context.Context, w *world) {
+		"suspended while Redis was away, and resumed": func(ctx context.Context, w *fakeEnv) {
 			w.queues.SetError(emailQueue, &failure.Error{Reason: failure.ReasonUnreachable, Err: errAway})
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
 			w.reconcile(ctx)
 			w.queues.SetDepth(emailQueue, 30)
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })
 		},
-		"suspended, and resumed while the operator was away": func(ctx context.Context, w *world) {
+		"suspended, and resumed while the operator was away": func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
 			w.reconcile(ctx)
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })
 			w.forgetAll()
 		},
-		"another image while the operator was away": func(ctx context.Context, w *world) {
+		"another image while the operator was away": func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) {
 				spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:2"
 			})
@@ -344,7 +223,7 @@ func TestPausesEndByTheHandOfTheUser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, scaledJob())
+				w := newFakeEnv(t, scaledJob())
 				w.queues.SetDepth(emailQueue, 30)
 				w.reconcile(t.Context())
 				w.finishActive(t.Context(), batchv1.JobFailed)
@@ -361,21 +240,6 @@ func TestPausesEndByTheHandOfTheUser(t *testing.T) {
 	}
 }
 
-// Other edits do not signal that the cause is fixed.
-func TestPausesOutlastOtherEdits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
-		w.queues.SetDepth(emailQueue, 30)
-		w.reconcile(t.Context())
-		w.finishActive(t.Context(), batchv1.JobFailed)
-		w.reconcile(t.Context())
-		w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = new(int32(50)) })
-		w.reconcile(t.Context())
-		w.Expect(w.names()).To(HaveLen(3))
-	})
-}
-
 func TestPausesSurviveARestart(t *testing.T) {
 	t.Parallel()
 	for reason, outcome := range map[string]batchv1.JobConditionType{
@@ -385,7 +249,7 @@ func TestPausesSurviveARestart(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				ctx := t.Context()
-				w := newWorld(t, scaledJob())
+				w := newFakeEnv(t, scaledJob())
 				w.queues.SetDepth(emailQueue, 30)
 				w.reconcile(ctx)
 				w.finishActive(ctx, outcome)
@@ -407,49 +271,6 @@ func TestPausesSurviveARestart(t *testing.T) {
 	}
 }
 
-// Failures from long before, while scaling was limited for another reason, do not extend a pause.
-func TestARestartDoesNotMakePausesLonger(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		sj := scaledJob()
-		sj.Spec.MaxReplicas = new(int32(3))
-		sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
-		w := newWorld(t, sj)
-		depth := int64(1000)
-		pass := func(ends ...batchv1.JobConditionType) {
-			for _, end := range ends {
-				names := w.names()
-				w.finish(ctx, names[len(names)-1], end)
-				depth--
-				w.queues.SetDepth(emailQueue, depth)
-				w.reconcile(ctx)
-			}
-		}
-		w.queues.SetDepth(emailQueue, depth)
-		w.reconcile(ctx)
-		w.Expect(w.limited(ctx)).To(Equal("AtMaxReplicas"))
-		for range 20 {
-			time.Sleep(time.Minute)
-			pass(batchv1.JobFailed, batchv1.JobComplete)
-		}
-		w.Expect(w.limited(ctx)).To(Equal("JobsNotStarting"), "not a pause")
-		time.Sleep(time.Minute)
-		w.finishActive(ctx, batchv1.JobFailed)
-		w.reconcile(ctx)
-		w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
-
-		w.forgetAll()
-		time.Sleep(lateStatus)
-		created := len(w.names())
-		w.reconcile(ctx)
-		w.Expect(w.names()).To(HaveLen(created))
-		time.Sleep(scaling.ProbeDelay)
-		w.reconcile(ctx)
-		w.Expect(w.names()).To(HaveLen(created + 1))
-	})
-}
-
 // Failed Jobs count even if they were pruned.
 func TestPrunedJobsCount(t *testing.T) {
 	t.Parallel()
@@ -457,7 +278,7 @@ func TestPrunedJobsCount(t *testing.T) {
 		ctx := t.Context()
 		sj := scaledJob()
 		sj.Spec.FailedJobsHistoryLimit = new(int32(0))
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.queues.SetDepth(emailQueue, 10)
 		for range 5 {
 			w.reconcile(ctx)
@@ -475,7 +296,7 @@ func TestUnknownDepthIsNoLackOfProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 30)
 		w.reconcile(ctx)
 		w.queues.SetError(emailQueue, &failure.Error{Reason: failure.ReasonUnreachable, Err: errAway})
@@ -516,7 +337,7 @@ func TestFinishesAreInOrderOfTime(t *testing.T) {
 func TestPausesOutlastADefaultThatTheCRDGains(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 30)
 		w.reconcile(t.Context())
 		w.finishActive(t.Context(), batchv1.JobFailed)
@@ -538,7 +359,7 @@ func TestOrphanedMessages(t *testing.T) {
 		sj := scaledJob()
 		sj.Spec.QueueName = ""
 		sj.Spec.Queues = []scaledjobv1.Queue{{Name: "letters"}, {Name: "letters:busy", Role: scaledjobv1.RoleInProgress}}
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.queues.SetCount("letters:busy", queue.Count{InProgress: 7})
 		seconds := func(count int) {
 			for range count {

@@ -28,7 +28,7 @@ func TestPruneWithoutRedis(t *testing.T) {
 	sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
 	done := jobs.Build(sj, "template", 1, 0)
 	done.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
-	w := newWorld(t, sj, done)
+	w := newFakeEnv(t, sj, done)
 	w.queues.SetError(emailQueue, unreachable)
 
 	w.reconcile(t.Context())
@@ -42,7 +42,7 @@ func TestPruningThatIsRefusedDoesNotHoldUpCreating(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sj := scaledJob()
 		sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.warmUp(t.Context())
 		w.finishAt(t.Context(), w.names()[0], batchv1.JobComplete, time.Now().Add(-historyDelay))
 		refused := 0
@@ -70,7 +70,7 @@ func TestFinishedJobsAreLeftWhileJobsAreCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sj := scaledJob()
 		sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.warmUp(t.Context())
 		w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
 
@@ -116,7 +116,7 @@ func TestNegativeHistoryLimitsOfAnOlderCRDCauseNoPanic(t *testing.T) {
 			t.Parallel()
 			sj := scaledJob()
 			set(&sj.Spec)
-			w := newWorld(t, sj)
+			w := newFakeEnv(t, sj)
 			defer func() { w.Expect(recover()).To(BeNil()) }()
 			w.reconcile(t.Context())
 		})

@@ -85,7 +85,7 @@ func TestADeletedJobOfAnotherScaledJobMakesRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 10)
 		w.onCreate = refuse(errForbidden)
 		w.reconcile(ctx)
@@ -113,7 +113,7 @@ func TestTheTurnOfAQuotaIsNotLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 10)
 		w.onCreate = refuse(errForbidden)
 		w.reconcile(ctx)
@@ -134,7 +134,7 @@ func TestAPlaceThatAQuotaFreesLateIsOfferedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 10)
 		w.onCreate = refuse(errForbidden)
 		w.reconcile(ctx)

@@ -51,7 +51,7 @@ func beRequeue(after time.Duration, priority int) OmegaMatcher {
 
 func TestReconcileCreatesWhatIsDue(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 47)
 
 	w.Expect(w.reconcile(t.Context())).To(beResync())
@@ -74,7 +74,7 @@ func TestReconcileCreatesWhatIsDue(t *testing.T) {
 
 func TestReconcileAgainDoesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 47)
 	w.reconcile(t.Context())
 	jobs, sj := w.jobs(t.Context()), w.scaledJob(t.Context())
@@ -91,7 +91,7 @@ func TestReconcileAgainDoesNothing(t *testing.T) {
 
 func TestReconcileFollowsTheQueue(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	for _, step := range []struct {
 		depth  int64
 		active int
@@ -106,7 +106,7 @@ func TestReconcileFollowsTheQueue(t *testing.T) {
 // Finished Jobs make room for new Jobs, which have new names.
 func TestReconcileReplacesFinishedJobs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 20)
 	w.reconcile(t.Context())
 	w.Expect(w.names()).To(HaveLen(2))
@@ -122,7 +122,7 @@ func TestReconcileReplacesFinishedJobs(t *testing.T) {
 func TestReconcileUnknownDepth(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 25)
 		w.reconcile(t.Context())
 		before := w.scaledJob(t.Context()).Status
@@ -163,7 +163,7 @@ func TestReconcileUnknownDepthWithShortInterval(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
 	sj.Spec.PollingIntervalSeconds = 2
-	w := newWorld(t, sj)
+	w := newFakeEnv(t, sj)
 	w.queues.SetError(emailQueue, failure.ErrClosed)
 
 	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", 1100*time.Millisecond))
@@ -171,7 +171,7 @@ func TestReconcileUnknownDepthWithShortInterval(t *testing.T) {
 
 func TestReconcileBusyEndpoint(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetError(emailQueue, failure.ErrBusy)
 
 	result := w.reconcile(t.Context())
@@ -189,7 +189,7 @@ func TestReconcileBusyEndpoint(t *testing.T) {
 
 func TestReconcileListFails(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 47)
 	w.onList = func() error { return errAway }
 
@@ -202,7 +202,7 @@ func TestReconcileListFails(t *testing.T) {
 
 func TestReconcileWaitsForTheCache(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 25)
 	w.hidden = func(*batchv1.Job) bool { return true }
 	w.cacheIsAt("0")
@@ -223,7 +223,7 @@ func TestReconcileSuspended(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
 	sj.Spec.FailedJobsHistoryLimit = new(int32(0))
-	w := newWorld(t, sj)
+	w := newFakeEnv(t, sj)
 	w.queues.SetDepth(emailQueue, 20)
 	w.reconcile(t.Context())
 	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
@@ -247,7 +247,7 @@ func TestReconcileGoing(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
 	sj.Finalizers = []string{"example.com/finalizer"}
-	w := newWorld(t, sj)
+	w := newFakeEnv(t, sj)
 	w.queues.SetDepth(emailQueue, 47)
 	w.Expect(w.api.Delete(t.Context(), sj)).To(Succeed())
 
@@ -262,7 +262,7 @@ func TestReconcileGoing(t *testing.T) {
 
 func TestReconcileGone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 47)
 	w.onCreate = func(context.Context, *batchv1.Job, func() error) error { return errAway }
 	_ = w.reconcileFails(t.Context())
@@ -282,7 +282,7 @@ func TestReconcileGone(t *testing.T) {
 // A recreated ScaledJob does not use the state of the deleted one.
 func TestReconcileRecreated(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 20)
 	w.reconcile(t.Context())
 	first := w.names()
@@ -303,7 +303,7 @@ func TestReconcileRecreated(t *testing.T) {
 
 func TestReconcileSubscribes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.reconcile(t.Context())
 	w.Expect(w.watcher.forgotten).To(BeFalse())
 
@@ -333,7 +333,7 @@ func TestReconcileUnusableAddress(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
 	sj.Spec.RedisAddress = "redis"
-	w := newWorld(t, sj)
+	w := newFakeEnv(t, sj)
 
 	w.reconcile(t.Context())
 
@@ -346,7 +346,7 @@ func TestReconcileUnusableAddress(t *testing.T) {
 // The namespace of a ScaledJob may use too many servers, or the ScaledJob may use none.
 func TestReconcileClaimsTheServer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 30)
 	w.servers.refusal = &failure.Error{Reason: failure.ReasonTooManyServers, Message: "too many", Err: errors.New("65 of 64")}
 	w.reconcile(t.Context())
@@ -379,7 +379,7 @@ func TestReconcileClaimsTheServer(t *testing.T) {
 // The connection works with the previous password until it is re-established.
 func TestReconcileTellsThatTheServerRejectsWhatTheSecretsHold(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.reconcile(t.Context())
 	w.servers.rejected = &failure.Error{Reason: failure.ReasonAuthFailed, Message: "Check the password.", Err: errors.New("WRONGPASS")}
 	w.reconcile(t.Context())
@@ -393,7 +393,7 @@ func TestReconcileTellsThatTheServerRejectsWhatTheSecretsHold(t *testing.T) {
 
 func TestReconcileReportsToTheMetrics(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 47)
 	w.watcher.notified = time.Now().Add(-time.Second)
 	w.watcher.state.LastEvent = time.Unix(1000, 0)
@@ -435,7 +435,7 @@ func TestReconcileReportsToTheMetrics(t *testing.T) {
 // A notification counts until the first complete reconcile after it.
 func TestReactionIsMeasuredFromTheNotificationThatWasNotServed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	reactions := func() float64 { return w.scrape()["scaledjob_event_to_create_seconds"] }
 	w.queues.SetDepth(emailQueue, 10)
 	w.reconcile(t.Context())
@@ -457,7 +457,7 @@ func TestReactionIsMeasuredFromTheNotificationThatWasNotServed(t *testing.T) {
 func TestReconcileStatusWriteFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 20)
 		w.onApply = func() error { return errAway }
 

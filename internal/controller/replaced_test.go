@@ -30,12 +30,12 @@ func rollingOut(strategy scaledjobv1.RolloutStrategy) *scaledjobv1.ScaledJob {
 }
 
 // rollOut sets the strategy.
-func (w *world) rollOut(ctx context.Context, strategy scaledjobv1.RolloutStrategy) {
+func (w *fakeEnv) rollOut(ctx context.Context, strategy scaledjobv1.RolloutStrategy) {
 	w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Rollout.Strategy = strategy })
 }
 
 // pods sets the numbers of Pods of a Job, like the Job controller.
-func (w *world) pods(ctx context.Context, name string, active, ready int32) {
+func (w *fakeEnv) pods(ctx context.Context, name string, active, ready int32) {
 	var job batchv1.Job
 	w.Expect(w.api.Get(ctx, client.ObjectKey{Namespace: emails.Namespace, Name: name}, &job)).To(Succeed())
 	job.Status.Active, job.Status.Ready = active, &ready
@@ -47,7 +47,7 @@ func anotherImage(spec *scaledjobv1.ScaledJobSpec) {
 }
 
 // images returns the number of Jobs by image.
-func (w *world) images(ctx context.Context) map[string]int {
+func (w *fakeEnv) images(ctx context.Context) map[string]int {
 	images := map[string]int{}
 	for _, job := range w.jobs(ctx) {
 		images[job.Spec.Template.Spec.Containers[0].Image]++
@@ -57,7 +57,7 @@ func (w *world) images(ctx context.Context) map[string]int {
 
 func TestAnEditedTemplateReplacesUnfinishedJobs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, replacing())
+	w := newFakeEnv(t, replacing())
 	w.queues.SetDepth(emailQueue, 30)
 	w.reconcile(t.Context())
 	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
@@ -78,44 +78,44 @@ func TestWhatDoesNotReplaceJobs(t *testing.T) {
 	})
 	for name, c := range map[string]struct {
 		gradual bool
-		change  func(ctx context.Context, w *world)
+		change  func(ctx context.Context, w *fakeEnv)
 	}{
-		"another image, with the strategy Gradual": {gradual: true, change: func(ctx context.Context, w *world) { w.edit(ctx, anotherImage) }},
-		"a change of the strategy to Immediate": {gradual: true, change: func(ctx context.Context, w *world) {
+		"another image, with the strategy Gradual": {gradual: true, change: func(ctx context.Context, w *fakeEnv) { w.edit(ctx, anotherImage) }},
+		"a change of the strategy to Immediate": {gradual: true, change: func(ctx context.Context, w *fakeEnv) {
 			w.rollOut(ctx, scaledjobv1.RolloutImmediate)
 		}},
-		"another image, if no Job may be created": {change: func(ctx context.Context, w *world) {
+		"another image, if no Job may be created": {change: func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { anotherImage(spec); spec.MaxReplicas = new(int32(0)) })
 		}},
-		"another image, edited back": {change: func(ctx context.Context, w *world) {
+		"another image, edited back": {change: func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, anotherImage)
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate = scaledJob().Spec.JobTemplate })
 		}},
-		"an image that a policy forbids": {change: func(ctx context.Context, w *world) {
+		"an image that a policy forbids": {change: func(ctx context.Context, w *fakeEnv) {
 			w.onDryRun = func() error { return errForbidden }
 			w.edit(ctx, anotherImage)
 		}},
-		"another image, while creating fails": {change: func(ctx context.Context, w *world) {
+		"another image, while creating fails": {change: func(ctx context.Context, w *fakeEnv) {
 			w.onCreate = func(context.Context, *batchv1.Job, func() error) error { return errForbidden }
 			w.queues.SetDepth(emailQueue, 40)
 			w.edit(ctx, anotherImage)
 		}},
-		"another maximum": {change: func(ctx context.Context, w *world) {
+		"another maximum": {change: func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = new(int32(2)) })
 		}},
-		"a restart": {change: func(_ context.Context, w *world) { w.forgetAll() }},
-		"another image, as long as Redis is away": {change: func(ctx context.Context, w *world) {
+		"a restart": {change: func(_ context.Context, w *fakeEnv) { w.forgetAll() }},
+		"another image, as long as Redis is away": {change: func(ctx context.Context, w *fakeEnv) {
 			w.queues.SetError(emailQueue, &failure.Error{Reason: failure.ReasonUnreachable, Err: errAway})
 			w.edit(ctx, anotherImage)
 		}},
-		"another image, as long as it is suspended": {change: func(ctx context.Context, w *world) {
+		"another image, as long as it is suspended": {change: func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { anotherImage(spec); spec.Suspend = true })
 		}},
-		"an image that the API server rejects": {change: func(ctx context.Context, w *world) {
+		"an image that the API server rejects": {change: func(ctx context.Context, w *fakeEnv) {
 			w.onDryRun = func() error { return rejected }
 			w.edit(ctx, anotherImage)
 		}},
-		"an earlier template in a cache that lags": {change: func(ctx context.Context, w *world) {
+		"an earlier template in a cache that lags": {change: func(ctx context.Context, w *fakeEnv) {
 			// As a new leader sees it, to which the cache shows what was before the last edit.
 			sj := w.scaledJob(ctx)
 			anotherImage(&sj.Spec)
@@ -123,11 +123,11 @@ func TestWhatDoesNotReplaceJobs(t *testing.T) {
 			w.Expect(w.api.Update(ctx, sj)).To(Succeed())
 			w.forgetAll()
 		}},
-		"a template that reads otherwise without an edit": {change: func(ctx context.Context, w *world) {
+		"a template that reads otherwise without an edit": {change: func(ctx context.Context, w *fakeEnv) {
 			w.reread(ctx, anotherImage)
 			w.forgetAll()
 		}},
-		"another image, of Jobs of a version with other hashes": {change: func(ctx context.Context, w *world) {
+		"another image, of Jobs of a version with other hashes": {change: func(ctx context.Context, w *fakeEnv) {
 			for _, job := range w.jobs(ctx) {
 				delete(job.Annotations, scaledjobv1.AnnotationTemplateHash)
 				job.Annotations["batch.miracle.dev/template-hash"] = "former"
@@ -135,7 +135,7 @@ func TestWhatDoesNotReplaceJobs(t *testing.T) {
 			}
 			w.edit(ctx, anotherImage)
 		}},
-		"another image of a spec that can't be decoded": {change: func(ctx context.Context, w *world) {
+		"another image of a spec that can't be decoded": {change: func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, anotherImage)
 			w.specErr = errAway
 		}},
@@ -146,7 +146,7 @@ func TestWhatDoesNotReplaceJobs(t *testing.T) {
 			if c.gradual {
 				sj.Spec.Rollout.Strategy = scaledjobv1.RolloutGradual
 			}
-			w := newWorld(t, sj)
+			w := newFakeEnv(t, sj)
 			w.queues.SetDepth(emailQueue, 30)
 			w.reconcile(t.Context())
 
@@ -161,7 +161,7 @@ func TestWhatDoesNotReplaceJobs(t *testing.T) {
 }
 
 // reread changes how the spec reads without an edit.
-func (w *world) reread(ctx context.Context, change func(*scaledjobv1.ScaledJobSpec)) {
+func (w *fakeEnv) reread(ctx context.Context, change func(*scaledjobv1.ScaledJobSpec)) {
 	sj := w.scaledJob(ctx)
 	change(&sj.Spec)
 	w.Expect(w.api.Update(ctx, sj)).To(Succeed())
@@ -170,19 +170,19 @@ func (w *world) reread(ctx context.Context, change func(*scaledjobv1.ScaledJobSp
 // It does not matter when the template was edited, when the strategy was, and whether an operator was there to see it.
 func TestJobsOfEveryEarlierTemplateAreReplaced(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(ctx context.Context, w *world){
-		"the strategy follows the edit": func(ctx context.Context, w *world) {
+	for name, change := range map[string]func(ctx context.Context, w *fakeEnv){
+		"the strategy follows the edit": func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, anotherImage)
 			w.reconcile(ctx)
 			w.rollOut(ctx, scaledjobv1.RolloutImmediate)
 		},
-		"the strategy precedes the edit": func(ctx context.Context, w *world) {
+		"the strategy precedes the edit": func(ctx context.Context, w *fakeEnv) {
 			w.rollOut(ctx, scaledjobv1.RolloutImmediate)
 			w.reconcile(ctx)
 			w.edit(ctx, anotherImage)
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = 60 })
 		},
-		"an operator that was away, and a status that is gone": func(ctx context.Context, w *world) {
+		"an operator that was away, and a status that is gone": func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, anotherImage)
 			w.rollOut(ctx, scaledjobv1.RolloutImmediate)
 			w.forgetAll()
@@ -190,7 +190,7 @@ func TestJobsOfEveryEarlierTemplateAreReplaced(t *testing.T) {
 			sj.Status = scaledjobv1.ScaledJobStatus{}
 			w.Expect(w.api.Status().Update(ctx, sj)).To(Succeed())
 		},
-		"there and back, with Jobs of both": func(ctx context.Context, w *world) {
+		"there and back, with Jobs of both": func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, anotherImage)
 			w.queues.SetDepth(emailQueue, 40)
 			w.reconcile(ctx)
@@ -203,7 +203,7 @@ func TestJobsOfEveryEarlierTemplateAreReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, rollingOut(scaledjobv1.RolloutGradual))
+			w := newFakeEnv(t, rollingOut(scaledjobv1.RolloutGradual))
 			w.queues.SetDepth(emailQueue, 30)
 			w.reconcile(t.Context())
 			for _, job := range w.names() {
@@ -233,7 +233,7 @@ func TestUnstartedReplacesOnlyJobsThatWereNeverReady(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, rollingOut(scaledjobv1.RolloutUnstarted))
+			w := newFakeEnv(t, rollingOut(scaledjobv1.RolloutUnstarted))
 			w.queues.SetDepth(emailQueue, 40)
 			w.reconcile(t.Context())
 			names := w.names()
@@ -262,7 +262,7 @@ func TestUnstartedReplacesOnlyJobsThatWereNeverReady(t *testing.T) {
 func TestUnstartedKeepsAJobThatBecomesReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, rollingOut(scaledjobv1.RolloutUnstarted))
+		w := newFakeEnv(t, rollingOut(scaledjobv1.RolloutUnstarted))
 		w.queues.SetDepth(emailQueue, 20)
 		w.reconcile(t.Context())
 		names := w.names()
@@ -293,7 +293,7 @@ func TestUnstartedKeepsAJobThatBecomesReady(t *testing.T) {
 // A strategy without a precondition on the state deletes what changes all the time.
 func TestImmediateDeletesByUIDOnly(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, replacing())
+	w := newFakeEnv(t, replacing())
 	w.queues.SetDepth(emailQueue, 10)
 	w.reconcile(t.Context())
 	deletes := 0

@@ -125,6 +125,9 @@ func reconciled(
 	}
 	if plan.known {
 		result.Depth, result.Desired = new(seen.queues.counts.Outstanding()), &plan.desired
+		if t.spec.Policy.Strategy.CountsClaimed() {
+			result.Claimed = new(int32(seen.claimed))
+		}
 	}
 	return result
 }
@@ -162,6 +165,9 @@ func queueStatuses(t *target, seen queues) []scaledjobv1.QueueStatus {
 		}
 		if seen.err == nil {
 			statuses[i].Depth = new(seen.counts[i].Outstanding())
+			if each.Stream != nil {
+				statuses[i].PendingEntries = new(seen.counts[i].InProgress)
+			}
 		}
 		t.mem.setAge(&statuses[i], i)
 	}

@@ -19,6 +19,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/retry"
 )
@@ -32,7 +33,7 @@ func TestStatusIsWrittenOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sj := scaledJob()
 		sj.Spec.Threshold = 1000
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.queues.SetDepth(emailQueue, 1)
 		w.reconcile(t.Context())
 		w.Expect(w.applied).To(Equal(1))
@@ -55,13 +56,43 @@ func TestStatusIsWrittenOnceASecond(t *testing.T) {
 	})
 }
 
+// A worker that reads an entry of a stream changes only how many are pending. The status shows that when it is written for
+// another cause.
+func TestPendingEntriesAloneCauseNoWrite(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sj := scaledJob()
+		sj.Spec.QueueName, sj.Spec.Threshold = "", 1000
+		sj.Spec.Queues = []scaledjobv1.Queue{{
+			Name: emailQueue, Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"},
+		}}
+		w := newFakeEnv(t, sj)
+		w.queues.SetCount(emailQueue, queue.Count{Waiting: 3, InProgress: 1})
+		w.reconcile(t.Context())
+		w.Expect(w.applied).To(Equal(1))
+		pending := func() *int64 { return w.scaledJob(t.Context()).Status.Queues[0].PendingEntries }
+		w.Expect(pending()).To(HaveValue(BeEquivalentTo(1)))
+
+		w.queues.SetCount(emailQueue, queue.Count{Waiting: 2, InProgress: 2})
+		w.Expect(w.reconcile(t.Context())).To(beResync())
+		time.Sleep(2 * lateStatus)
+		w.reconcile(t.Context())
+		w.Expect(w.applied).To(Equal(1))
+		w.queues.SetCount(emailQueue, queue.Count{Waiting: 3, InProgress: 2})
+		time.Sleep(w.reconcile(t.Context()).RequeueAfter)
+		w.reconcile(t.Context())
+		w.Expect(pending()).To(HaveValue(BeEquivalentTo(2)))
+		w.Expect(w.scaledJob(t.Context()).Status.ClaimedJobs).To(BeNil(), "the strategy does not depend on it")
+	})
+}
+
 // A status that changed back before it was written is not written.
 func TestStatusThatChangedBackIsNotWritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		sj := scaledJob()
 		sj.Spec.ActivationThreshold = 10
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.reconcile(t.Context())
 
 		w.queues.SetDepth(emailQueue, 5)
@@ -77,7 +108,7 @@ func TestStatusThatChangedBackIsNotWritten(t *testing.T) {
 func TestConditionKeepsItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.reconcile(t.Context())
 		turned := w.condition(t.Context(), scaledjobv1.ConditionReady).LastTransitionTime
 		time.Sleep(time.Minute)
@@ -94,7 +125,7 @@ func TestConditionKeepsItsTime(t *testing.T) {
 func TestStatusAfterARestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 25)
 		w.reconcile(t.Context())
 		w.reconcile(t.Context())
@@ -113,7 +144,7 @@ func TestStatusAfterARestart(t *testing.T) {
 // The ScaledJob may be deleted or recreated before its status is written.
 func TestStatusOfAScaledJobThatIsGone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.onApply = func() error {
 		return apierrors.NewNotFound(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), "emails")
 	}
@@ -124,7 +155,7 @@ func TestStatusOfAScaledJobThatIsGone(t *testing.T) {
 // be retried.
 func TestStatusInConflict(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.onApply = func() error {
 		return apierrors.NewConflict(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), "emails", errAway)
 	}
@@ -168,7 +199,7 @@ func TestNotedEventsNameTheReconcileInWhichTheyOccurred(t *testing.T) {
 func TestStatusOfAQueueThatCrossesTheLimitIsWrittenOnceASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 200)
 		w.reconcile(t.Context())
 		w.reconcile(t.Context())
@@ -187,7 +218,7 @@ func TestStatusOfAQueueThatCrossesTheLimitIsWrittenOnceASecond(t *testing.T) {
 func TestStatusThatMayNotBeWrittenIsLoggedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.r.denied.Interval = deniedInterval
 		var lines []string
 		ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(_, line string) {

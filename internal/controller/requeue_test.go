@@ -74,7 +74,7 @@ func TestAPauseThatEndsDuringTheReconcileIsNotForgotten(t *testing.T) {
 func TestAReconcileComesWhenTheStateOfTheNotificationsMayChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.reconcile(t.Context())
 		for after, want := range map[time.Duration]time.Duration{5 * time.Second: 5 * time.Second, -time.Second: dueSpacing} {
 			w.watcher.state.ValidUntil = time.Now().Add(after)
@@ -88,7 +88,7 @@ func TestAReconcileComesWhenTheStateOfTheNotificationsMayChange(t *testing.T) {
 // Retries of a busy server take turns if many share it.
 func TestRetriesOfABusyServerTakeTurns(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetError(emailQueue, failure.ErrBusy)
 	for watchers, want := range map[int]time.Duration{1: busyRetry, 1000: 5 * time.Second, 10_000: unreadableRetry} {
 		w.watcher.state.Watchers = watchers
@@ -103,7 +103,7 @@ func TestRetriesOfABusyServerTakeTurns(t *testing.T) {
 func TestAGrownQueueOfABusyServerIsReadSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetError(emailQueue, failure.ErrBusy)
 		w.watcher.state.Watchers = 10_000
 		grown := time.Now()

@@ -6,7 +6,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,7 +22,6 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
-	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
 var (
@@ -43,34 +41,16 @@ func refuse(err error) func(context.Context, *batchv1.Job, func() error) error {
 func send(_ context.Context, _ *batchv1.Job, send func() error) error { return send() }
 
 // warmUp creates one Job, so that the template is known to be accepted.
-func (w *world) warmUp(ctx context.Context) {
+func (w *fakeEnv) warmUp(ctx context.Context) {
 	w.queues.SetDepth(emailQueue, 1)
 	w.reconcile(ctx)
 	w.Expect(w.names()).To(HaveLen(1))
 }
 
-func TestScaleFirstOfATemplateAlone(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, scaledJob())
-	var begun, ended atomic.Int32
-	w.onCreate = func(_ context.Context, _ *batchv1.Job, send func() error) error {
-		if begun.Add(1) > 1 && ended.Load() == 0 {
-			t.Error("another create started before the first had ended")
-		}
-		defer ended.Add(1)
-		return send()
-	}
-	w.queues.SetDepth(emailQueue, 200)
-
-	w.reconcile(t.Context())
-
-	w.Expect(w.jobs(t.Context())).To(HaveLen(20))
-}
-
-// The same applies to each new template.
+// A template that the API server may refuse gets one create first.
 func TestScaleFirstOfANewTemplateAlone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.warmUp(t.Context())
 	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:refused"
@@ -83,31 +63,11 @@ func TestScaleFirstOfANewTemplateAlone(t *testing.T) {
 	w.Expect(w.names()).To(HaveLen(2))
 }
 
-func TestScaleManyAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
-		w.warmUp(t.Context())
-		w.queues.SetDepth(emailQueue, 200)
-		w.onCreate = func(_ context.Context, _ *batchv1.Job, send func() error) error {
-			time.Sleep(time.Second)
-			return send()
-		}
-		start := time.Now()
-
-		w.reconcile(t.Context())
-
-		w.Expect(w.jobs(t.Context())).To(HaveLen(20))
-		// 19 creates of one second each, 16 in parallel.
-		w.Expect(time.Since(start)).To(Equal(2 * time.Second))
-	})
-}
-
 // An admission webhook may take longer than the normal timeout of a create.
 func TestScaleIsPatientAfterATimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 30)
 		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
 			select {
@@ -137,7 +97,7 @@ func TestScaleIsPatientOnlyWithCreatesThatTimeOut(t *testing.T) {
 	for name, answer := range map[string]error{"overload": errOverload, "no time": errTimeout, "away": errAway} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, scaledJob())
+			w := newFakeEnv(t, scaledJob())
 			w.queues.SetDepth(emailQueue, 30)
 			w.onCreate = refuse(answer)
 			_ = w.reconcileFails(t.Context())
@@ -150,7 +110,7 @@ func TestScaleIsPatientOnlyWithCreatesThatTimeOut(t *testing.T) {
 func TestScaleIsPatientWhileCreatesAreSlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
 			if err := hangs(ctx, 10*time.Second); err != nil {
 				return err
@@ -175,7 +135,7 @@ func TestScaleIsPatientWhileCreatesAreSlow(t *testing.T) {
 func TestScaleShowsATimeoutFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.reconcile(t.Context())
 		shown := ""
 		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
@@ -199,7 +159,7 @@ func TestScaleShowsATimeoutFirst(t *testing.T) {
 func TestScaleDoesNotWaitForTheStatus(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.onApply = func() error { return errAway }
 		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
 			if err := hangs(ctx, 10*time.Second); err != nil {
@@ -221,7 +181,7 @@ func TestScaleLetsOthersHaveATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sj := scaledJob()
 		sj.Spec.MaxReplicas = new(int32(1000))
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.queues.SetDepth(emailQueue, 5200)
 
 		w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, enqueue.PriorityGrowth))
@@ -235,7 +195,7 @@ func TestScaleLetsOthersHaveATurn(t *testing.T) {
 func TestScaleStopsAtAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 200)
 		w.onCreate = refuse(errOverload)
 
@@ -264,7 +224,7 @@ func TestScaleStopsAtAnError(t *testing.T) {
 func TestScaleStopsWithinABatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.warmUp(t.Context())
 		w.queues.SetDepth(emailQueue, 200)
 		w.onCreate = func(context.Context, *batchv1.Job, func() error) error {
@@ -282,120 +242,11 @@ func TestScaleStopsWithinABatch(t *testing.T) {
 	})
 }
 
-// When one create of a batch fails, others may succeed.
-func TestScalePartOfABatchFails(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, scaledJob())
-	w.warmUp(t.Context())
-	w.queues.SetDepth(emailQueue, 200)
-	unlucky := jobs.Name("emails", "uid-1", 5)
-	w.onCreate = func(_ context.Context, job *batchv1.Job, send func() error) error {
-		if job.Name == unlucky {
-			return errOverload
-		}
-		return send()
-	}
-	_ = w.reconcileFails(t.Context())
-	w.onCreate = send
-
-	w.Expect(w.reconcile(t.Context())).To(beSettled())
-
-	w.Expect(w.jobs(t.Context())).To(HaveLen(20))
-}
-
-// A create without an answer may have created a Job.
-func TestScaleLostAnswer(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		// carriedOut is true if the Job was created although the answer was an error. shown is true if the cache shows
-		// it at the next reconcile.
-		carriedOut, shown bool
-		answer            error
-	}{
-		"carried out, shown":        {true, true, errTimeout},
-		"carried out, not yet seen": {true, false, errTimeout},
-		"not carried out":           {false, false, errTimeout},
-		"connection lost":           {true, false, errAway},
-		"server error":              {true, false, apierrors.NewInternalError(errAway)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, scaledJob())
-				w.cacheIsAt("0")
-				w.queues.SetDepth(emailQueue, 25)
-				w.onCreate = func(_ context.Context, _ *batchv1.Job, send func() error) error {
-					if c.carriedOut {
-						w.Expect(send()).To(Succeed())
-					}
-					return c.answer
-				}
-				lost := jobs.Name("emails", "uid-1", 1)
-				w.hidden = func(job *batchv1.Job) bool { return job.Name == lost && !c.shown }
-				w.Expect(w.reconcileFails(t.Context())).To(MatchError(c.answer))
-				w.Expect(w.names()).To(Equal([]string{lost}))
-
-				w.onCreate = send
-				w.reconcile(t.Context())
-				if c.carriedOut && !c.shown {
-					w.Expect(w.reconcile(t.Context())).To(beRequeue(staleRetry, enqueue.PriorityNormal),
-						"the Job exists, and the operator waits until the cache shows it")
-				}
-				w.hidden = func(*batchv1.Job) bool { return false }
-				w.Expect(w.reconcile(t.Context())).To(beSettled())
-
-				w.Expect(w.jobs(t.Context())).To(HaveLen(3))
-				w.Expect(sets.New(w.names()...)).To(HaveLen(3), "no create uses another name")
-				w.Expect(w.inDoubt(t.Context())).To(BeEmpty())
-				w.Expect(w.scaledJob(t.Context()).Status.ActiveJobs).To(Equal(int32(3)))
-			})
-		})
-	}
-}
-
-// While it is unknown whether the Job exists, no other Job replaces it, even if no more Jobs are due.
-func TestScaleLostAnswerCountsAsActive(t *testing.T) {
-	t.Parallel()
-	sj := scaledJob()
-	sj.Spec.MaxReplicas = new(int32(2))
-	w := newWorld(t, sj)
-	w.warmUp(t.Context())
-	w.queues.SetDepth(emailQueue, 200)
-	w.onCreate = refuse(errTimeout)
-	_ = w.reconcileFails(t.Context())
-	_ = w.reconcileFails(t.Context())
-
-	w.Expect(w.names()[1:]).To(HaveEach(jobs.Name("emails", "uid-1", 2)))
-
-	w.queues.SetDepth(emailQueue, 1)
-	w.Expect(w.reconcile(t.Context())).To(beSettled(), "the Job is no longer due, so the create is not sent again")
-	w.Expect(w.names()).To(HaveLen(3))
-}
-
-// A create that hangs must not block the reconcile forever, and may still be carried out.
-func TestScaleHangingCreate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
-		w.queues.SetDepth(emailQueue, 1)
-		w.onCreate = func(ctx context.Context, _ *batchv1.Job, _ func() error) error {
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		start := time.Now()
-
-		_ = w.reconcileFails(t.Context())
-
-		w.Expect(time.Since(start)).To(Equal(createTimeout))
-		w.Expect(w.inDoubt(t.Context())).To(HaveLen(1))
-	})
-}
-
 // A canceled create has no answer. So creates in flight when the operator receives a signal to stop may end.
 func TestScaleOutlivesTheSignalToStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 25)
 		ctx, stop := context.WithCancel(t.Context())
 		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
@@ -415,121 +266,6 @@ func TestScaleOutlivesTheSignalToStop(t *testing.T) {
 	})
 }
 
-// A create of the previous leader may be carried out after this process has listed the Jobs. Neither the cache nor the
-// gate knows of it.
-func TestScaleNameTakenByOurOwn(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, scaledJob())
-	w.hidden = func(*batchv1.Job) bool { return true }
-	w.cacheIsAt("0")
-	w.reconcile(t.Context())
-	own := jobs.Build(scaledJob(), "template", 1, 0)
-	own.UID = "own"
-	w.Expect(w.api.Create(t.Context(), own)).To(Succeed())
-	w.queues.SetDepth(emailQueue, 25)
-
-	w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, enqueue.PriorityGrowth), "it is not an error")
-	w.Expect(w.names()).To(HaveLen(1))
-	w.Expect(w.events.reasons).To(BeEmpty())
-	w.Expect(w.reconcile(t.Context())).To(beRequeue(staleRetry, enqueue.PriorityNormal),
-		"the operator waits until the cache shows the Job")
-
-	w.hidden = func(*batchv1.Job) bool { return false }
-	w.Expect(w.reconcile(t.Context())).To(beSettled())
-	w.Expect(w.jobs(t.Context())).To(HaveLen(3))
-}
-
-// Without the annotation with its ordinal, an owned Job counts, but the operator would try its name again and again.
-func TestScaleNameTakenByOurOwnWithoutItsNumber(t *testing.T) {
-	t.Parallel()
-	sj := scaledJob()
-	own := jobs.Build(sj, "template", 1, 0)
-	own.UID, own.Annotations = "own", nil
-	w := newWorld(t, sj, own)
-	w.queues.SetDepth(emailQueue, 25)
-
-	w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, enqueue.PriorityGrowth))
-	w.Expect(w.reconcile(t.Context())).To(beSettled())
-
-	w.Expect(w.jobs(t.Context())).To(HaveLen(3))
-	w.Expect(w.names()).To(HaveLen(3), "each name was tried once")
-}
-
-// Names had another form in earlier versions. Jobs that have one count, and their ordinals are used again.
-func TestScaleWithJobsOfAnEarlierVersion(t *testing.T) {
-	t.Parallel()
-	sj := scaledJob()
-	earlier := jobs.Build(sj, "template", 2, 1)
-	earlier.UID, earlier.Name = "earlier", "emails-r2gjxbsz9jt9"
-	w := newWorld(t, sj, earlier)
-	w.queues.SetDepth(emailQueue, 25)
-
-	w.Expect(w.reconcile(t.Context())).To(beSettled())
-
-	w.Expect(w.jobs(t.Context())).To(HaveLen(3), "that of the earlier version is one of them")
-	w.Expect(w.scaledJob(t.Context()).Status.ActiveJobs).To(Equal(int32(3)))
-}
-
-func TestScaleNameTakenByAForeignJob(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		sj := scaledJob()
-		foreign := jobs.Build(sj, "template", 1, 0)
-		foreign.OwnerReferences = nil
-		former := jobs.Build(sj, "template", 2, 0)
-		former.OwnerReferences[0].UID = "another"
-		w := newWorld(t, sj, foreign, former)
-		w.queues.SetDepth(emailQueue, 25)
-
-		for range 2 {
-			w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, enqueue.PriorityGrowth))
-		}
-		w.Expect(w.reconcile(t.Context())).To(beSettled())
-
-		w.Expect(w.jobs(t.Context())).To(HaveLen(5), "three owned Jobs, and the two of another owner")
-		w.Expect(w.names()).To(HaveLen(5), "each name was tried once")
-		w.Expect(w.scaledJob(t.Context()).Status.ActiveJobs).To(Equal(int32(3)))
-	})
-}
-
-// The Job that has the name may be deleted before the operator reads it.
-func TestScaleNameFreeAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, scaledJob())
-	w.queues.SetDepth(emailQueue, 25)
-	w.onCreate = refuse(apierrors.NewAlreadyExists(jobResource, "gone"))
-
-	w.Expect(w.reconcileFails(t.Context())).To(MatchError(apierrors.IsAlreadyExists, "IsAlreadyExists"))
-	w.onCreate = send
-	w.Expect(w.reconcile(t.Context())).To(beSettled())
-
-	w.Expect(w.jobs(t.Context())).To(HaveLen(3))
-	w.Expect(sets.New(w.names()...)).To(HaveLen(3), "the ordinal is used")
-}
-
-func TestScaleNameTakenAndNobodyTells(t *testing.T) {
-	t.Parallel()
-	sj := scaledJob()
-	own := jobs.Build(sj, "template", 1, 0)
-	own.UID = "own"
-	w := newWorld(t, sj, own)
-	w.hidden = func(*batchv1.Job) bool { return true }
-	w.queues.SetDepth(emailQueue, 25)
-	w.onLiveGet = func(object client.Object) error {
-		if _, isJob := object.(*batchv1.Job); isJob {
-			return errAway
-		}
-		return nil
-	}
-
-	for range 2 {
-		w.Expect(w.reconcileFails(t.Context())).To(MatchError(errAway))
-	}
-
-	w.Expect(w.jobs(t.Context())).To(HaveLen(1))
-	w.Expect(sets.New(w.names()...)).To(HaveLen(1))
-}
-
 // During the deletion of a ScaledJob, its Jobs are deleted one by one, and the cache may show that before the deletion
 // of the ScaledJob.
 func TestScaleReplacesNoJobOfAGoingOwner(t *testing.T) {
@@ -546,7 +282,7 @@ func TestScaleReplacesNoJobOfAGoingOwner(t *testing.T) {
 	for name, answer := range answers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, scaledJob())
+			w := newFakeEnv(t, scaledJob())
 			w.queues.SetDepth(emailQueue, 25)
 			w.reconcile(t.Context())
 			w.delete(t.Context(), w.names()[1])
@@ -569,7 +305,7 @@ func TestScaleReplacesNoJobOfAGoingOwner(t *testing.T) {
 // A new process can't know whether a Job is missing.
 func TestScaleAsksBeforeItsFirstCreate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 25)
 	w.onLiveGet = func(object client.Object) error {
 		object.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
@@ -588,7 +324,7 @@ func TestScaleTakesTheAnswerToAStatus(t *testing.T) {
 	for name, going := range map[string]bool{"exists": false, "is being deleted": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, scaledJob())
+			w := newFakeEnv(t, scaledJob())
 			asked := 0
 			w.onLiveGet = func(client.Object) error { asked++; return nil }
 			w.onAnswer = func(status client.Object) {
@@ -615,7 +351,7 @@ func TestScaleTakesTheAnswerToAStatus(t *testing.T) {
 // If no Job has disappeared, or none is due, the operator does not read the ScaledJob from the API server.
 func TestScaleAsksOnlyIfAJobIsMissing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 25)
 	w.reconcile(t.Context())
 	w.onLiveGet = func(client.Object) error { return errAway }
@@ -631,28 +367,13 @@ func TestScaleAsksOnlyIfAJobIsMissing(t *testing.T) {
 	w.Expect(w.reconcileFails(t.Context())).To(MatchError(errAway), "the missing Job has not been confirmed yet")
 }
 
-func TestScaleOrdinalsContinue(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, scaledJob())
-	w.queues.SetDepth(emailQueue, 25)
-	w.reconcile(t.Context())
-	w.finish(t.Context(), w.names()[2], batchv1.JobComplete)
-	w.reconcile(t.Context())
-
-	var want []string
-	for ordinal := range int64(4) {
-		want = append(want, jobs.Name("emails", "uid-1", ordinal+1))
-	}
-	w.Expect(slices.Sorted(slices.Values(w.names()))).To(Equal(slices.Sorted(slices.Values(want))))
-}
-
 // suspend is the emergency stop. With a slow API server, creates of the reconcile that has begun would go on for minutes.
 func TestCreatingEndsSoonAfterSuspension(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		sj := scaledJob()
 		sj.Spec.MaxReplicas = new(int32(1000))
-		w := newWorld(t, sj)
+		w := newFakeEnv(t, sj)
 		w.warmUp(t.Context())
 		w.queues.SetDepth(emailQueue, 10000)
 		var stopped atomic.Bool
@@ -679,7 +400,7 @@ func TestCreatingEndsSoonAfterSuspension(t *testing.T) {
 // would create Jobs without end. The answer of the API server shows that the Job is not owned.
 func TestJobsThatLoseTheirOwnerAreNotCreatedWithoutEnd(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 30)
 	w.onCreate = func(_ context.Context, job *batchv1.Job, send func() error) error {
 		job.OwnerReferences = nil

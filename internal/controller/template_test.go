@@ -27,7 +27,7 @@ func invalid(faults ...*field.Error) error {
 func TestTemplateIsCheckedOncePerGeneration(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		asked := 0
 		w.onDryRun = func() error { asked++; return nil }
 		for range 3 {
@@ -45,7 +45,7 @@ func TestTemplateIsCheckedOncePerGeneration(t *testing.T) {
 
 func TestTemplateRejected(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.onDryRun = func() error { return invalid(field.Required(field.NewPath("spec", "template"), "")) }
 
 	w.reconcile(t.Context())
@@ -67,7 +67,7 @@ func TestTemplateRejected(t *testing.T) {
 func TestTemplateNotJudged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.onDryRun = func() error { return errForbidden }
 		w.Expect(w.reconcile(t.Context())).To(beResync())
 		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Status).To(Equal(metav1.ConditionUnknown))
@@ -84,7 +84,7 @@ func TestTemplateNotJudged(t *testing.T) {
 func TestEditedTemplateIsCheckedInItsTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.onDryRun = func() error {
 			return invalid(field.Invalid(field.NewPath("spec", "backoffLimit"), -1, "must not be negative"))
 		}
@@ -121,7 +121,7 @@ func TestATemplateThatIsNotAnswered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, scaledJob())
+				w := newFakeEnv(t, scaledJob())
 				w.onDryRun = func() error { return c.first }
 				if !c.alone {
 					w.reconcile(t.Context())

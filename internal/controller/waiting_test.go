@@ -17,7 +17,7 @@ import (
 )
 
 // message returns the message of ScalingLimited.
-func (w *world) message(t *testing.T) string {
+func (w *fakeEnv) message(t *testing.T) string {
 	t.Helper()
 	return w.condition(t.Context(), scaledjobv1.ConditionScalingLimited).Message
 }
@@ -25,7 +25,7 @@ func (w *world) message(t *testing.T) string {
 func TestJobsThatDoNotStartAreTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 25)
 		w.reconcile(t.Context())
 		w.pods(t.Context(), w.names()[0], 1, 0)
@@ -60,7 +60,7 @@ func TestJobsThatDoNotStartAreTold(t *testing.T) {
 func TestJobsThatDoNotStartForNoMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 25)
 		w.reconcile(t.Context())
 		w.queues.SetDepth(emailQueue, 0)
@@ -75,7 +75,7 @@ func TestJobsThatDoNotStartForNoMessage(t *testing.T) {
 func TestJobsThatDoNotEndAreTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 10)
 		w.reconcile(t.Context())
 		w.setReady(t, 1)
@@ -109,7 +109,7 @@ func TestHistoryGivesWayToAQuota(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		w := newWorld(t, scaledJob())
+		w := newFakeEnv(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 30)
 		w.reconcile(ctx)
 		for _, name := range w.names() {
@@ -146,7 +146,7 @@ func TestHistoryGivesWayToAQuota(t *testing.T) {
 // Another quota is not helped by deleting Jobs.
 func TestHistoryStaysForAnotherRefusal(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
+	w := newFakeEnv(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 10)
 	w.reconcile(t.Context())
 	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
@@ -160,7 +160,7 @@ func TestSuspensionIsTold(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
 	sj.Spec.Suspend = true
-	w := newWorld(t, sj)
+	w := newFakeEnv(t, sj)
 	w.queues.SetDepth(emailQueue, 10)
 	w.reconcile(t.Context())
 	w.Expect(w.limited(t.Context())).To(Equal("Suspended"))
@@ -171,7 +171,7 @@ func TestActivationThresholdIsTold(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
 	sj.Spec.ActivationThreshold = 10
-	w := newWorld(t, sj)
+	w := newFakeEnv(t, sj)
 	w.queues.SetDepth(emailQueue, 10)
 	w.reconcile(t.Context())
 	w.Expect(w.limited(t.Context())).To(Equal("NotLimited"))

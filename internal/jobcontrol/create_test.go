@@ -26,8 +26,8 @@ type apiServer struct {
 	client.Writer
 	client.Reader
 
-	// answer changes the created Job, or refuses it.
-	answer func(job *batchv1.Job) error
+	// answer changes the created Job, or refuses it. read changes the existing Job, or the answer to its read.
+	answer, read func(job *batchv1.Job) error
 
 	mu      sync.Mutex
 	created []string
@@ -50,10 +50,14 @@ func (s *apiServer) Delete(_ context.Context, _ client.Object, opts ...client.De
 	return nil
 }
 
-// Get returns a Job of another owner for every name.
+// Get returns a Job of another owner for every name, unless read says otherwise.
 func (s *apiServer) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
-	*object.(*batchv1.Job) = batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	return nil
+	job := object.(*batchv1.Job)
+	*job = batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: "another", ResourceVersion: "8"}}
+	if s.read == nil {
+		return nil
+	}
+	return s.read(job)
 }
 
 var scaledJobOwner = &scaledjobv1.ScaledJob{
@@ -113,14 +117,22 @@ func TestCreateSendsNothing(t *testing.T) {
 func TestWhatBecomesOfACreate(t *testing.T) {
 	t.Parallel()
 	alreadyExists := apierrors.NewAlreadyExists(jobResource, "j")
+	taken := func(*batchv1.Job) error { return alreadyExists }
+	owned := func(job *batchv1.Job) error {
+		job.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(scaledJobOwner, scaledjobv1.GroupVersion.WithKind("ScaledJob"))}
+		return nil
+	}
 	for name, c := range map[string]struct {
-		answer         func(job *batchv1.Job) error
+		answer, read   func(job *batchv1.Job) error
 		want           error
 		inDoubt, freed bool
 	}{
 		"refused by a quota":         {answer: func(*batchv1.Job) error { return errForbidden }, want: ErrRejected, freed: true},
 		"overloaded":                 {answer: func(*batchv1.Job) error { return apierrors.NewTooManyRequests("later", 1) }, freed: true},
-		"taken":                      {answer: func(*batchv1.Job) error { return alreadyExists }, want: ErrAlreadyExists},
+		"taken by another owner":     {answer: taken, want: ErrAlreadyExists},
+		"taken by the same owner":    {answer: taken, read: owned, want: ErrAlreadyExists},
+		"taken, and free again":      {answer: taken, read: func(*batchv1.Job) error { return apierrors.NewNotFound(jobResource, "j") }, want: alreadyExists, freed: true},
+		"taken, and the read fails":  {answer: taken, read: func(*batchv1.Job) error { return errAway }, want: errAway, freed: true},
 		"no answer":                  {answer: func(*batchv1.Job) error { return errAway }, want: errAway, inDoubt: true},
 		"no UID":                     {answer: func(job *batchv1.Job) error { job.UID = ""; return nil }, want: errNoJob, inDoubt: true},
 		"no version":                 {answer: func(job *batchv1.Job) error { job.ResourceVersion = ""; return nil }, want: errNoJob, inDoubt: true},
@@ -131,7 +143,7 @@ func TestWhatBecomesOfACreate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			server := &apiServer{answer: c.answer}
+			server := &apiServer{answer: c.answer, read: c.read}
 			made, gate, err := create(t.Context(), server, asItIs)
 			g.Expect(err).To(HaveOccurred())
 			if c.want != nil {

@@ -124,17 +124,6 @@ func TestForgetEndsWhatNobodyElseWatches(t *testing.T) {
 	h.eventuallySubscribed(server, "both")
 }
 
-func TestAServiceThatForbidsConfig(t *testing.T) {
-	t.Parallel()
-	server := redistest.NewEmulated(t, redistest.EmulatedOptions{ForbidConfig: true})
-	h := newHarness(t, server.Addr())
-	h.ensure("queue")
-	reason := func() verify.Reason { return h.State("queue").Reason }
-	h.Eventually(reason).WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(verify.ReasonUnverified))
-	must(t, server.Client().LPush(t.Context(), "queue", 1))
-	h.Eventually(reason).WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(verify.ReasonSubscribed))
-}
-
 // eventuallySubscribed waits until the watcher is subscribed to exactly these keys.
 func (h *harness) eventuallySubscribed(server *redistest.Emulated, keys ...string) {
 	h.t.Helper()

@@ -7,11 +7,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -130,19 +127,6 @@ func TestAFloodedKeyIsPolledWithoutTracking(t *testing.T) {
 	}).WithTimeout(timeout).Should(Succeed())
 }
 
-func TestNotificationsAreUsedAgainAfterAFlood(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), withCooldown(200*time.Millisecond))
-	h.ensure("flooded")
-	h.floodUntil(server, "flooded", verify.ReasonTooManyNotifications)
-	do(t, server, "del", "flooded")
-	h.eventuallyJudged("flooded", verify.ReasonSubscribed)
-	h.eventuallyTracked("flooded", verify.NotTracked)
-	do(t, server, "lpush", "flooded", 1)
-	h.eventually("flooded", 1)
-}
-
 // Each key gets few pushes, at random moments, while forged notifications make it rest again and again. Nothing reads a
 // key except after a wake.
 func TestNoPushIsMissedWhileKeysAreFlooded(t *testing.T) {
@@ -183,26 +167,4 @@ func TestNoPushIsMissedWhileKeysAreFlooded(t *testing.T) {
 	for key, times := range pushed {
 		h.eventually(key, times)
 	}
-}
-
-// A server that sends what nobody asked for is left, and tried again after a rest.
-func TestNotificationsThatNobodyAskedFor(t *testing.T) {
-	t.Parallel()
-	const message = "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$5\r\nlpush\r\n"
-	synctest.Test(t, func(t *testing.T) {
-		var subscriptions atomic.Int32
-		h := newPiped(t, func(args []string) string {
-			if args[0] != "subscribe" {
-				return redistest.Usual
-			}
-			subscriptions.Add(1)
-			return redistest.Push("subscribe", args[1], 1) + strings.Repeat(message, 3*budget.UnsolicitedBurst)
-		})
-		h.Ensure("emails", h.endpoint, list("emails"))
-		h.eventuallyJudged("emails", verify.ReasonTooManyNotifications)
-		time.Sleep(59 * time.Second)
-		h.Expect(subscriptions.Load()).To(BeEquivalentTo(1))
-		h.Expect(h.recorded.received.Load()).To(BeNumerically("<=", 2*budget.UnsolicitedBurst))
-		h.Eventually(subscriptions.Load).WithTimeout(timeout).Should(BeEquivalentTo(2))
-	})
 }

@@ -19,21 +19,21 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// judging is a running watcher, the verdict that each id got at its last wake, and the ids that growth has woken.
+// verdictHarness is a running watcher, the verdict that each id got at its last wake, and the ids that growth has woken.
 // Verdicts are read only at wakes, so a change that causes no wake is not seen.
-type judging struct {
+type verdictHarness struct {
 	*harness
-	told  sync.Map // id to verify.Verdict
-	grown sync.Map // id to true
+	verdicts sync.Map // id to verify.Verdict
+	grown    sync.Map // id to true
 }
 
-func newJudging(t *testing.T, server *redistest.Server, configure bool) *judging {
+func newVerdictHarness(t *testing.T, server *redistest.Server, configure bool) *verdictHarness {
 	t.Helper()
-	j := &judging{}
+	j := &verdictHarness{}
 	j.harness = newHarness(t, server.Addr(), func(w *harness) {
 		w.options.Configure = configure
 		w.serve = func(_ context.Context, woken coalesce.Wake) {
-			j.told.Store(woken.ID.Name, w.State(woken.ID.Name).Verdict)
+			j.verdicts.Store(woken.ID.Name, w.State(woken.ID.Name).Verdict)
 			if woken.Cause == coalesce.Growth {
 				j.grown.Store(woken.ID.Name, true)
 			}
@@ -43,23 +43,23 @@ func newJudging(t *testing.T, server *redistest.Server, configure bool) *judging
 }
 
 // watch watches lists, each by an id of the same name.
-func (j *judging) watch(keys ...string) {
+func (j *verdictHarness) watch(keys ...string) {
 	for _, key := range keys {
 		j.Ensure(key, j.endpoint, list(key))
 	}
 }
 
 // eventually waits until the id was woken and got this verdict.
-func (j *judging) eventually(id string, want verify.Verdict) {
+func (j *verdictHarness) eventually(id string, want verify.Verdict) {
 	j.t.Helper()
 	j.Eventually(func() any {
-		told, _ := j.told.Load(id)
-		return told
+		verdict, _ := j.verdicts.Load(id)
+		return verdict
 	}).WithTimeout(timeout).Should(Equal(want), id)
 }
 
 // eventuallyGrown waits until growth has woken the id.
-func (j *judging) eventuallyGrown(id string) {
+func (j *verdictHarness) eventuallyGrown(id string) {
 	j.t.Helper()
 	j.Eventually(func() bool {
 		_, grown := j.grown.Load(id)
@@ -70,7 +70,7 @@ func (j *judging) eventuallyGrown(id string) {
 func TestTheSettingOfTheServerProves(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	j := newJudging(t, server, false)
+	j := newVerdictHarness(t, server, false)
 	j.Expect(j.State("emails")).To(Equal(State{}), "the id watches nothing")
 	j.watch("emails", "other")
 	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
@@ -84,7 +84,7 @@ func TestTheSettingOfTheServerProves(t *testing.T) {
 func TestAnEndIsToldOfFinalKeysAlone(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	j := newJudging(t, server, false)
+	j := newVerdictHarness(t, server, false)
 	j.Ensure("emails", j.endpoint, Key{Name: "emails", Class: verify.ClassList}, list("taken"))
 	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 	do(t, server, "rpush", "emails", 1, 2)
@@ -98,42 +98,11 @@ func TestAnEndIsToldOfFinalKeysAlone(t *testing.T) {
 	j.Eventually(func() time.Time { return j.State("emails").LastEnd }).WithTimeout(timeout).ShouldNot(BeZero())
 }
 
-func TestStateTellsWhenTheKeyShrankAndTheSubscriptionBegan(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	j := newJudging(t, server, false)
-	j.watch("emails")
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
-	begun := j.State("emails").Since
-	j.Expect(begun).NotTo(BeZero())
-	j.Expect(j.State("emails").LastEnd).To(BeZero())
-
-	do(t, server, "rpush", "emails", 1, 2)
-	do(t, server, "lpop", "emails")
-	j.Eventually(func() time.Time { return j.State("emails").LastEnd }).WithTimeout(timeout).ShouldNot(BeZero())
-	j.Expect(j.State("emails").Since).To(Equal(begun))
-
-	do(t, server, "client", "kill", "type", "pubsub")
-	j.Eventually(func() time.Time { return j.State("emails").Since }).WithTimeout(timeout).Should(BeTemporally(">", begun))
-}
-
-func TestFlagsChangedAtRunTimeAreFound(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	j := newJudging(t, server, false)
-	j.watch("emails")
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
-	do(t, server, "config", "set", "notify-keyspace-events", "xE")
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "KElgx"})
-	do(t, server, "config", "set", "notify-keyspace-events", "KElx")
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
-}
-
 func TestAnEventProvesWhereTheSettingIsSecret(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
 	do(t, server, "acl", "setuser", "default", "-config")
-	j := newJudging(t, server, false)
+	j := newVerdictHarness(t, server, false)
 	j.watch("emails", "other")
 	j.eventually("emails", verify.Verdict{Reason: verify.ReasonUnverified})
 
@@ -156,7 +125,7 @@ func TestAnEventOfAClassWakesAndProvesThatClassOnly(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: "KA"})
 	do(t, server, "acl", "setuser", "default", "-config")
-	j := newJudging(t, server, false)
+	j := newVerdictHarness(t, server, false)
 	unproven := map[string]bool{}
 	for class, push := range pushes {
 		id := fmt.Sprint(push[1])
@@ -181,7 +150,7 @@ func TestAnEventOfAClassWakesAndProvesThatClassOnly(t *testing.T) {
 func TestTheFlagsOfAllKeysOfAnIDAreWanted(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: "Klx"})
-	j := newJudging(t, server, false)
+	j := newVerdictHarness(t, server, false)
 	j.watch("emails")
 	j.Ensure("orders", j.endpoint, list("orders"), Key{Name: "late orders", Class: verify.ClassSortedSet}, Key{Name: "taken orders", Class: verify.ClassHash})
 	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
@@ -196,7 +165,7 @@ func TestTheFlagsOfAllKeysOfAnIDAreWanted(t *testing.T) {
 func TestTheFlagsOfOtherDatabasesAreWanted(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
-	j := newJudging(t, server, false)
+	j := newVerdictHarness(t, server, false)
 	j.watch("emails")
 	j.Ensure("taken", j.endpoint, Key{Database: 1, Name: "taken", Class: verify.ClassHash})
 	all := verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klgh"}
@@ -209,7 +178,7 @@ func TestSilentGrowthDisproves(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
 	do(t, server, "acl", "setuser", "default", "-config")
-	j := newJudging(t, server, false)
+	j := newVerdictHarness(t, server, false)
 	j.watch("emails")
 	j.Ensure("untold", j.endpoint, Key{Name: "untold", Class: verify.ClassSortedSet})
 	j.eventually("emails", verify.Verdict{Reason: verify.ReasonUnverified})
@@ -230,42 +199,6 @@ func TestSilentGrowthDisproves(t *testing.T) {
 	j.Expect(j.State("untold").Reason).To(Equal(verify.ReasonUnverified), "Observed was not called for its depth")
 	j.Expect(j.Observed("emails", "no such key", 1, time.Now())).To(BeFalse())
 	j.Expect(j.Observed("no such id", "emails", 1, time.Now())).To(BeFalse())
-}
-
-// If the setting says that the server publishes nothing, unannounced growth is not a miss. A change of the setting
-// takes effect at once.
-func TestSilenceThatIsConfiguredIsNoMiss(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
-	do(t, server, "acl", "setuser", "default", "-client|tracking") // Tracking would announce the growth.
-	j := newJudging(t, server, false)
-	j.watch("emails")
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg"})
-	j.Consistently(func() bool {
-		do(t, server, "lpush", "emails", 1)
-		began := time.Now()
-		depth, err := server.Client().LLen(t.Context(), "emails").Result()
-		j.Expect(err).NotTo(HaveOccurred())
-		return j.Observed("emails", "emails", depth, began)
-	}).WithTimeout(3 * time.Second).WithPolling(100 * time.Millisecond).Should(BeFalse())
-	do(t, server, "config", "set", "notify-keyspace-events", "Klg")
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
-}
-
-func TestADeniedChannelAndAServerThatIsAway(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	do(t, server, "acl", "setuser", "default", "resetchannels", "&__keyspace@0__:emails")
-	j := newJudging(t, server, false)
-	j.watch("emails")
-	j.watch("secret")
-	j.eventually("secret", verify.Verdict{Reason: verify.ReasonPermissionDenied})
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
-
-	j.Expect(server.Kill()).To(Succeed())
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonUnreachable})
-	j.Expect(server.Restart(t.Context())).To(Succeed())
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 }
 
 // A short interruption does not change the verdict.
@@ -320,7 +253,7 @@ func flagsOf(t *testing.T, server *redistest.Server) verify.Flags {
 func TestTheFlagsOfAClassThatComesLaterAreAdded(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: "Ex"})
-	j := newJudging(t, server, true)
+	j := newVerdictHarness(t, server, true)
 	j.watch("emails")
 	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 	j.Expect(flagsOf(t, server)).To(BeEquivalentTo("KElgx"))
@@ -338,7 +271,7 @@ func TestTheFlagsOfAClassThatComesAfterARefusalAreAdded(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents, User: "admin"})
 	do(t, server, "acl", "setuser", "default", "-config|set")
-	j := newJudging(t, server, true)
+	j := newVerdictHarness(t, server, true)
 	j.watch("emails")
 	j.eventually("emails", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true})
 	do(t, server, "acl", "setuser", "default", "+config|set")
@@ -353,7 +286,7 @@ func TestFlagsAreAddedOnRequestOnly(t *testing.T) {
 	t.Run("on request", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.New(t, redistest.Options{Events: "Ex"})
-		j := newJudging(t, server, true)
+		j := newVerdictHarness(t, server, true)
 		j.watch("emails")
 		j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 		j.Expect(flagsOf(t, server)).To(BeEquivalentTo("KElgx"))
@@ -363,7 +296,7 @@ func TestFlagsAreAddedOnRequestOnly(t *testing.T) {
 	t.Run("not otherwise", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.New(t, redistest.Options{Events: "Ex"})
-		j := newJudging(t, server, false)
+		j := newVerdictHarness(t, server, false)
 		j.watch("emails")
 		j.eventually("emails", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "KElgx"})
 		j.Expect(flagsOf(t, server)).To(BeEquivalentTo("Ex"))
@@ -372,7 +305,7 @@ func TestFlagsAreAddedOnRequestOnly(t *testing.T) {
 		t.Parallel()
 		server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
 		do(t, server, "acl", "setuser", "default", "-config|set")
-		j := newJudging(t, server, true)
+		j := newVerdictHarness(t, server, true)
 		j.watch("emails")
 		j.eventually("emails", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true})
 	})

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,10 +21,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
-	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/topology"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
 func TestAPushWakes(t *testing.T) {
@@ -44,60 +41,6 @@ func TestAPushWakes(t *testing.T) {
 	h.eventually("emails", 1001)
 	h.Expect(h.count("emails", coalesce.Growth)).To(BeNumerically("<=", 2), "there were two events")
 	h.Expect(h.count("other", coalesce.Growth)).To(BeZero())
-}
-
-func TestWhatShrinksWakesToo(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr())
-	h.verified("emails")
-	do(t, server, "lpush", "emails", 1, 2, 3)
-	h.eventually("emails", 3)
-	do(t, server, "lpop", "emails")
-	h.eventually("emails", 2)
-	do(t, server, "del", "emails")
-	h.eventually("emails", 0)
-	h.Expect(h.count("emails", coalesce.Growth)).To(BeNumerically("<=", 1))
-	h.Expect(h.count("emails", coalesce.Shrink)).To(BeNumerically("<=", 2))
-}
-
-func TestTwoIDsOnOneKey(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr())
-	h.verified("emails")
-	h.Ensure("second", h.endpoint, list("emails"))
-	h.eventuallyWoken("second", coalesce.Confirmed, 1)
-	h.eventuallyJudged("second", verify.ReasonSubscribed)
-
-	do(t, server, "lpush", "emails", 1)
-	h.eventuallyWoken("second", coalesce.Growth, 1)
-	h.eventually("emails", 1)
-
-	h.Forget("second")
-	do(t, server, "lpush", "emails", 1)
-	h.eventually("emails", 2)
-	h.Expect(h.count("second", coalesce.Growth)).To(Equal(1))
-
-	h.Forget("emails")
-	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(BeEmpty())
-}
-
-func TestEnsureReplacesWhatWasWatched(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr())
-	h.ensure("emails")
-	for range 1000 {
-		h.Ensure("emails", h.endpoint, list("emails"))
-	}
-	h.Ensure("emails", h.endpoint, list("kept"), list("new"))
-	h.Ensure("emails", h.endpoint, list("kept"), list("newer"))
-	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).
-		Should(ConsistOf(channelPrefix+"kept", channelPrefix+"newer"))
-
-	do(t, server, "lpush", "newer", 1)
-	h.eventuallyWoken("emails", coalesce.Growth, 1)
 }
 
 func TestClassesAreThoseOfTheKeysThatAreWatchedNow(t *testing.T) {
@@ -184,52 +127,6 @@ func waking(causes ...coalesce.Cause) func(*harness) {
 	}
 }
 
-func TestTheEndOfASubscriptionWakes(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	var afterTheEnd atomic.Int32
-	h := newHarness(t, server.Addr(), func(w *harness) {
-		w.serve = func(context.Context, coalesce.Wake) {
-			if !w.present("emails") {
-				afterTheEnd.Add(1)
-			}
-		}
-	})
-	h.Ensure("emails", h.endpoint, list("emails"))
-	h.Eventually(h.present).WithArguments("emails").WithTimeout(timeout).Should(BeTrue())
-	h.Expect(server.Kill()).To(Succeed())
-	h.Eventually(afterTheEnd.Load).WithTimeout(timeout).ShouldNot(BeZero())
-}
-
-func TestAServerThatIsRestarted(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr())
-	h.ensure("emails")
-	do(t, server, "lpush", "emails", 1, 2)
-	h.eventually("emails", 2)
-	h.Expect(server.Kill()).To(Succeed())
-	h.Expect(server.Restart(t.Context())).To(Succeed())
-	h.eventually("emails", 0)
-	do(t, server, "lpush", "emails", 1)
-	h.eventually("emails", 1)
-}
-
-func TestAServerThatIsDownAtTheStart(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr())
-	h.Expect(server.Kill()).To(Succeed())
-	h.Ensure("emails", h.endpoint, list("emails"))
-	h.Eventually(func() error {
-		_, err := h.pool.Conn(h.endpoint, 0).OpenWire(t.Context())
-		return err
-	}).WithTimeout(timeout).Should(HaveOccurred())
-	h.Expect(server.Restart(t.Context())).To(Succeed())
-	do(t, server, "lpush", "emails", 1)
-	h.eventually("emails", 1)
-}
-
 func TestAForbiddenChannelHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
@@ -263,20 +160,6 @@ func TestARevokedChannelIsTriedAgain(t *testing.T) {
 	do(t, server, "lpush", "emails", 1)
 	do(t, server, "acl", "setuser", "default", "allchannels")
 	h.eventually("emails", 1)
-}
-
-func TestAServerThatDemandsAPassword(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{Args: []string{"--requirepass", "secret"}})
-	h := newHarness(t, server.Addr())
-	h.Ensure("emails", h.endpoint, list("emails"))
-	h.Eventually(func() failure.Reason {
-		err := h.pool.Conn(h.endpoint, 0).Do(t.Context(), func(context.Context, connection.Client) error { return nil })
-		if err == nil {
-			return ""
-		}
-		return failure.Classify(err).Reason
-	}).WithTimeout(timeout).Should(Equal(failure.ReasonAuthFailed))
 }
 
 func TestOddKeys(t *testing.T) {
@@ -350,21 +233,6 @@ func TestTenThousandChannelsOnOneConnection(t *testing.T) {
 	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(BeEmpty())
 }
 
-func TestAServerThatStopsAnswering(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), impatient)
-	h.ensure("emails")
-	do(t, server, "lpush", "emails", 1)
-	h.eventually("emails", 1)
-	h.Expect(server.Pause()).To(Succeed())
-	h.Eventually(h.present).WithArguments("emails").WithTimeout(timeout).Should(BeFalse())
-	h.Expect(server.Resume()).To(Succeed())
-	do(t, server, "lpush", "emails", 1)
-	h.eventuallyWoken("emails", coalesce.Confirmed, 2)
-	h.eventually("emails", 2)
-}
-
 // The session survives the pause. A read during the pause fails, and no event repeats it.
 func TestAServerThatAnswersAgainWakes(t *testing.T) {
 	t.Parallel()
@@ -384,81 +252,12 @@ func TestAServerThatAnswersAgainWakes(t *testing.T) {
 	h.continues()
 }
 
-func TestAConnectionThatSwallowsEverything(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	through := tcpproxy.New(t, server.Addr())
-	h := newHarness(t, through.Addr(), impatient)
-	h.ensure("emails")
-	through.Strand(tcpproxy.Both)
-	do(t, server, "lpush", "emails", 1)
-	h.Eventually(h.present).WithArguments("emails").WithTimeout(timeout).Should(BeFalse())
-	h.eventually("emails", 1)
-}
-
-// The connection breaks again and again, while the channels are being subscribed to.
-func TestAConnectionBrokenWhileThousandsOfChannelsAreSubscribed(t *testing.T) {
-	t.Parallel()
-	const breaks, leastConfirmation = 5, 40 // bytes
-	many := 5000
-	if testing.Short() {
-		many = 1000 // There are still several commands.
-	}
-	server := redistest.New(t, redistest.Options{})
-	do(t, server, "acl", "setuser", "default", "-client|tracking")
-	through := tcpproxy.New(t, server.Addr())
-	h := newHarness(t, server.Addr(), waking(coalesce.Growth, coalesce.Confirmed))
-	endpoint, err := auth.ParseEndpoint(through.Addr())
-	h.Expect(err).NotTo(HaveOccurred())
-	cut := func(round int) { through.CutNewAfter((round + 1) * many * leastConfirmation / breaks) } // too little for all
-	cut(0)
-	for i := range many {
-		h.Ensure(fmt.Sprintf("queue-%d", i), endpoint, list(fmt.Sprintf("queue-%d", i)))
-	}
-	for round := range breaks {
-		ended := h.recorded.ended.Load()
-		h.Eventually(h.recorded.ended.Load).WithTimeout(timeout).Should(BeNumerically(">", ended), "some channels were confirmed")
-		for i := round; i < many; i += breaks {
-			do(t, server, "lpush", fmt.Sprintf("queue-%d", i), 1)
-		}
-		cut(min(round+1, breaks-1))
-	}
-	h.Expect(through.Refuse()).To(Succeed())
-	through.Reset()
-	do(t, server, "lpush", "queue-0", 1)
-	h.Expect(through.Pass()).To(Succeed())
-
-	h.eventually("queue-0", 2)
-	for i := 1; i < many; i++ {
-		h.eventually(fmt.Sprintf("queue-%d", i), 1)
-	}
-}
-
-// impatient shortens the intervals, so that sessions soon notice a server that does not answer.
-func impatient(w *harness) {
-	w.options.Timing.PingAfter = 100 * time.Millisecond
-	w.options.Timing.AnswerWithin = 2 * time.Second
-}
-
 // present reports whether the channel of a key is subscribed to.
 func (h *harness) present(key string) bool {
 	h.Watcher.mu.Lock()
 	node := h.nodes[database{serverOf(h.endpoint), 0}]
 	h.Watcher.mu.Unlock()
 	return node.State(key).Subscription.Present
-}
-
-func TestAnIdleSessionLives(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), func(w *harness) { w.options.Timing.PingAfter = 10 * time.Millisecond })
-	h.ensure("emails")
-	commands := func() string {
-		stats, _ := server.Client().Info(t.Context(), "commandstats").Result()
-		return stats
-	}
-	h.Eventually(commands).WithTimeout(timeout).Should(MatchRegexp(`cmdstat_ping:calls=[1-9]\d\d`))
-	h.continues()
 }
 
 // A push at any moment around Ensure is seen: either by the read after the confirmation or by the read after the event.
@@ -502,24 +301,6 @@ func TestAPushIsMissedIfReadBeforeSubscribing(t *testing.T) {
 	h.Ensure("emails", h.endpoint, list("emails"))
 	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(ConsistOf(channelPrefix + "emails"))
 	h.Consistently(h.depth).WithArguments("emails").Should(BeZero())
-}
-
-func TestLeavingAndWatchingAgainQuickly(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr())
-	h.ensure("anchor")
-	for round := range 300 {
-		h.Ensure("emails", h.endpoint, list("emails"))
-		if round%3 == 0 {
-			time.Sleep(rand.N(time.Millisecond))
-		}
-		h.Forget("emails")
-	}
-	h.ensure("emails")
-	do(t, server, "lpush", "emails", 1)
-	h.eventually("emails", 1)
-	h.continues()
 }
 
 func TestNothingIsLostBeforeAnyoneTakesWakes(t *testing.T) {

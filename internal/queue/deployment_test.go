@@ -227,21 +227,6 @@ func TestADemotedMasterIsNotRead(t *testing.T) {
 	d.eventually(read, 2)
 }
 
-// The same in one go, by the sentinels.
-func TestTheNewMasterIsRead(t *testing.T) {
-	t.Parallel()
-	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{Replicas: 1})
-	d := newDeployed(t, auth.ModeSentinel, r.Addresses()...)
-	old, next := r.Servers[0], r.Servers[1]
-	d.Expect(old.Client().LPush(t.Context(), "emails", 1, 2).Err()).To(Succeed())
-	read := d.counts(queue.Queue{Key: "emails"})
-	d.eventually(read, 2)
-	d.Expect(r.AwaitFormed(t.Context())).To(Succeed())
-	d.Expect(old.Kill()).To(Succeed())
-	d.Eventually(func() error { return next.Client().LPush(t.Context(), "emails", 3).Err() }).WithTimeout(timeout).Should(Succeed())
-	d.eventually(read, 3)
-}
-
 // places is a directory with a server for each key.
 type places map[string]auth.Endpoint
 

@@ -20,20 +20,20 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// trips are the round trips to a server whose lists have as many messages as their names say. Each is held until it is
+// heldTrips are the round trips to a server whose lists have as many messages as their names say. Each is held until it is
 // let go.
-type trips struct {
+type heldTrips struct {
 	redis.Hook
 
 	begun chan int // how many commands it has
 	hold  chan error
 }
 
-func (t trips) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (t heldTrips) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (t trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (t heldTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
-func (t trips) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (t heldTrips) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, commands []redis.Cmder) error {
 		t.begun <- len(commands)
 		if err := <-t.hold; err != nil {
@@ -53,10 +53,10 @@ func (t trips) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipel
 // text is a key that is not a list.
 const text = "text"
 
-// office reads the lengths of lists.
-type office struct {
+// lengthReader reads the lengths of lists.
+type lengthReader struct {
 	*WithT
-	trips
+	heldTrips
 
 	client  connection.Client
 	lengths lengths
@@ -64,14 +64,14 @@ type office struct {
 	reads   sync.WaitGroup
 }
 
-// inOffice runs a test with an office.
-func inOffice(t *testing.T, test func(o *office)) {
+// withReader runs a test with a lengthReader.
+func withReader(t *testing.T, test func(o *lengthReader)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const most = 100 // No test has as many reads.
-		o := &office{
-			WithT: NewWithT(t), trips: trips{begun: make(chan int, most), hold: make(chan error, most)},
+		o := &lengthReader{
+			WithT: NewWithT(t), heldTrips: heldTrips{begun: make(chan int, most), hold: make(chan error, most)},
 			client: connection.Client{Client: redis.NewClient(&redis.Options{
 				MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}, // It would look up a name.
 			})},
@@ -83,7 +83,7 @@ func inOffice(t *testing.T, test func(o *office)) {
 			o.reads.Wait()
 			o.Expect(o.client.Close()).To(Succeed())
 		}()
-		o.client.AddHook(o.trips)
+		o.client.AddHook(o.heldTrips)
 		var cancel context.CancelFunc
 		o.ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -98,12 +98,12 @@ type answer struct {
 }
 
 // read begins to read the length of the list with so many messages.
-func (o *office) read(ctx context.Context, messages int) *answer {
+func (o *lengthReader) read(ctx context.Context, messages int) *answer {
 	return o.readKey(ctx, strconv.Itoa(messages))
 }
 
 // readKey begins to read the length of a list.
-func (o *office) readKey(ctx context.Context, key string) *answer {
+func (o *lengthReader) readKey(ctx context.Context, key string) *answer {
 	got := &answer{length: -1}
 	o.reads.Go(func() {
 		defer func() {
@@ -117,7 +117,7 @@ func (o *office) readKey(ctx context.Context, key string) *answer {
 }
 
 // busy has all round trips under way that there may be, for lists of 0 messages and more.
-func (o *office) busy() (answers []*answer) {
+func (o *lengthReader) busy() (answers []*answer) {
 	for messages := range roundTrips {
 		answers = append(answers, o.read(o.ctx, messages))
 		o.expectBegun(1)
@@ -126,14 +126,14 @@ func (o *office) busy() (answers []*answer) {
 }
 
 // expectBegun sees that one round trip has begun, and with how many commands.
-func (o *office) expectBegun(commands int) {
+func (o *lengthReader) expectBegun(commands int) {
 	synctest.Wait()
 	o.Expect(o.begun).To(Receive(Equal(commands)))
 	o.Expect(o.begun).NotTo(Receive())
 }
 
-// expectJoined sees how many reads wait for the next round trip, which has not begun.
-func (o *office) expectJoined(reads int) {
+// expectPending sees how many reads wait for the next round trip, which has not begun.
+func (o *lengthReader) expectPending(reads int) {
 	synctest.Wait()
 	o.lengths.mu.Lock()
 	defer o.lengths.mu.Unlock()
@@ -142,7 +142,7 @@ func (o *office) expectJoined(reads int) {
 }
 
 // finish lets so many round trips go, and waits until all reads have ended.
-func (o *office) finish(trips int) {
+func (o *lengthReader) finish(trips int) {
 	for range trips {
 		o.hold <- nil
 	}
@@ -150,13 +150,13 @@ func (o *office) finish(trips int) {
 }
 
 func TestReadsShareARoundTrip(t *testing.T) {
-	inOffice(t, func(o *office) {
+	withReader(t, func(o *lengthReader) {
 		const lists = 25
 		answers := o.busy()
 		for messages := roundTrips; messages < lists; messages++ {
 			answers = append(answers, o.read(o.ctx, messages))
 		}
-		o.expectJoined(lists - roundTrips)
+		o.expectPending(lists - roundTrips)
 		o.finish(roundTrips + 1)
 
 		o.expectBegun(lists - roundTrips)
@@ -169,11 +169,11 @@ func TestReadsShareARoundTrip(t *testing.T) {
 
 // A list that is none has an error of its own, and the others have their lengths.
 func TestWrongTypeFailsAlone(t *testing.T) {
-	inOffice(t, func(o *office) {
+	withReader(t, func(o *lengthReader) {
 		o.busy()
 		wrong := o.readKey(o.ctx, text)
 		right := o.read(o.ctx, 7)
-		o.expectJoined(2)
+		o.expectPending(2)
 		o.finish(roundTrips + 1)
 
 		o.Expect(wrong.err).To(MatchError(ContainSubstring("WRONGTYPE")))
@@ -183,13 +183,13 @@ func TestWrongTypeFailsAlone(t *testing.T) {
 
 // Whoever gives up, whether it waits or sends, the others get their lengths.
 func TestReadThatGivesUpHoldsUpNobody(t *testing.T) {
-	inOffice(t, func(o *office) {
+	withReader(t, func(o *lengthReader) {
 		giving, giveUp := context.WithCancel(o.ctx)
 		o.busy()
 		gone := o.read(giving, 5)
-		o.expectJoined(1)
+		o.expectPending(1)
 		stays := o.read(o.ctx, 6)
-		o.expectJoined(2)
+		o.expectPending(2)
 		giveUp()
 		synctest.Wait()
 		o.Expect(gone.err).To(MatchError(context.Canceled))
@@ -200,13 +200,13 @@ func TestReadThatGivesUpHoldsUpNobody(t *testing.T) {
 
 // The one that sends the round trip is most likely one that gives up then.
 func TestSharedRoundTripOutlivesItsSender(t *testing.T) {
-	inOffice(t, func(o *office) {
+	withReader(t, func(o *lengthReader) {
 		giving, giveUp := context.WithCancel(o.ctx)
 		o.busy()
 		gone := o.read(giving, 5) // It waits longest, so it sends.
-		o.expectJoined(1)
+		o.expectPending(1)
 		stays := o.read(o.ctx, 6)
-		o.expectJoined(2)
+		o.expectPending(2)
 		o.hold <- nil
 		o.expectBegun(2)
 		giveUp()
@@ -219,12 +219,12 @@ func TestSharedRoundTripOutlivesItsSender(t *testing.T) {
 
 // A panic of the client library is not a length of 0 for those who share the round trip.
 func TestPanicIsNoLength(t *testing.T) {
-	inOffice(t, func(o *office) {
+	withReader(t, func(o *lengthReader) {
 		o.busy()
 		sends := o.read(o.ctx, 6) // It waits longest.
-		o.expectJoined(1)
+		o.expectPending(1)
 		waits := o.read(o.ctx, 7)
-		o.expectJoined(2)
+		o.expectPending(2)
 		o.hold <- nil
 		o.expectBegun(2)
 		for range roundTrips - 1 {
@@ -241,7 +241,7 @@ func TestPanicIsNoLength(t *testing.T) {
 
 // A read waits neither for all round trips of others to a server that is far away, nor for long to begin its own.
 func TestReadsBeginSoonIfTheServerIsFarAway(t *testing.T) {
-	inOffice(t, func(o *office) {
+	withReader(t, func(o *lengthReader) {
 		o.lengths.gather = time.Millisecond
 		o.busy()
 		began := time.Now()
@@ -259,14 +259,14 @@ func TestReadsBeginSoonIfTheServerIsFarAway(t *testing.T) {
 
 // The time of the read that sends a round trip may end long before that of the others.
 func TestTimeoutOfAnotherReadIsNoTimeout(t *testing.T) {
-	inOffice(t, func(o *office) {
+	withReader(t, func(o *lengthReader) {
 		o.busy()
 		short, cancel := context.WithTimeout(o.ctx, time.Second)
 		defer cancel()
 		sends := o.read(short, 5) // It waits longest.
-		o.expectJoined(1)
+		o.expectPending(1)
 		waits := o.read(o.ctx, 6)
-		o.expectJoined(2)
+		o.expectPending(2)
 		o.hold <- nil
 		o.expectBegun(2)
 		<-time.After(2 * time.Second)

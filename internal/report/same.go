@@ -13,7 +13,8 @@ import (
 )
 
 // SameStatus reports whether two statuses are the same. Each reconcile asks for it, and comparing by reflection takes
-// longer than all the rest of a reconcile that finds nothing to do.
+// longer than all the rest of a reconcile that finds nothing to do. ClaimedJobs and PendingEntries do not count: they change
+// while all else stays, and no status is written because of them alone.
 func SameStatus(a, b *scaledjobv1.ScaledJobStatus) bool {
 	return a.ObservedGeneration == b.ObservedGeneration &&
 		a.Queue == b.Queue && a.Mode == b.Mode && equalCounts(a, b) && a.LastScaleTime.Equal(b.LastScaleTime) &&

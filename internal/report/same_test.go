@@ -6,6 +6,7 @@ package report
 import (
 	"maps"
 	"reflect"
+	"regexp"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// Statuses differ if any of their fields does, also one that is added later.
+// Statuses differ if any of their fields does, also one that is added later, but for those that cause no write.
 func TestSameStatus(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -24,15 +25,22 @@ func TestSameStatus(t *testing.T) {
 	g.Expect(len(leaves)).To(BeNumerically(">", 20))
 	g.Expect(SameStatus(&status, status.DeepCopy())).To(BeTrue())
 	g.Expect(SameStatus(&scaledjobv1.ScaledJobStatus{}, &scaledjobv1.ScaledJobStatus{Conditions: []metav1.Condition{}})).To(BeTrue())
+	causeNoWrite := regexp.MustCompile(`\.(ClaimedJobs|PendingEntries)\*?$`)
+	ignored := 0
 	for name, leaf := range leaves {
 		before, value := status.DeepCopy(), reflect.New(leaf.Type()).Elem()
 		value.Set(leaf)
 		leaf.SetZero()
-		g.Expect(SameStatus(&status, before)).To(BeFalse(), name)
-		g.Expect(SameStatus(before, &status)).To(BeFalse(), name)
+		same := causeNoWrite.MatchString(name)
+		if same {
+			ignored++
+		}
+		g.Expect(SameStatus(&status, before)).To(Equal(same), name)
+		g.Expect(SameStatus(before, &status)).To(Equal(same), name)
 		leaf.Set(value)
 		g.Expect(SameStatus(&status, before)).To(BeTrue(), name)
 	}
+	g.Expect(ignored).To(Equal(6), "the number of Jobs, and the entries of two queues, each with its pointer")
 }
 
 // fill gives all fields below a value, and returns them by name.

@@ -41,6 +41,9 @@ type Reconciled struct {
 	Depth    *int64
 	Desired  *int32
 	QueueErr *failure.Error
+	// Claimed is the number of active Jobs that count as having taken their messages; nil if the strategy does not depend
+	// on it, or if the queues could not be read.
+	Claimed *int32
 	// Rejected is the error with which Redis rejects the current values of the Secrets, while connections made with the
 	// previous values still work.
 	Rejected *failure.Error
@@ -108,7 +111,7 @@ func Status(
 	if before.ObservedGeneration != sj.Generation || seen.Desired != nil {
 		// After an edit the previous values may belong to other queues.
 		status.QueueDepth, status.DesiredJobs, status.Queues = seen.Depth, seen.Desired, seen.Queues
-		status.Queue = summary(seen.Queues)
+		status.Queue, status.ClaimedJobs = summary(seen.Queues), seen.Claimed
 	}
 	if seen.Created > 0 {
 		// The API server stores whole seconds.

@@ -13,8 +13,8 @@ import (
 
 var start = time.Unix(1_000_000, 0)
 
-// line is a queue and its Jobs in a test.
-type line struct {
+// queueWithJobs is a queue and its Jobs in a test.
+type queueWithJobs struct {
 	*WithT
 	t        *testing.T
 	creation Pause
@@ -22,20 +22,20 @@ type line struct {
 	queue    QueueState
 }
 
-func newLine(t *testing.T, depth int64) *line {
+func newQueueWithJobs(t *testing.T, depth int64) *queueWithJobs {
 	t.Helper()
-	l := &line{WithT: NewWithT(t), t: t, now: start, queue: QueueState{Depth: depth, Reliable: true, Since: start}}
+	l := &queueWithJobs{WithT: NewWithT(t), t: t, now: start, queue: QueueState{Depth: depth, Reliable: true, Since: start}}
 	l.look()
 	return l
 }
 
-func (l *line) look() {
+func (l *queueWithJobs) look() {
 	l.queue.At = l.now
 	l.creation.Saw(l.queue)
 }
 
 // run starts Jobs, and lets them finish after the queue was observed.
-func (l *line) run(jobs int, failed bool) {
+func (l *queueWithJobs) run(jobs int, failed bool) {
 	for range jobs {
 		l.queue.Newest++
 		l.look()
@@ -43,24 +43,24 @@ func (l *line) run(jobs int, failed bool) {
 	}
 }
 
-func (l *line) finish(ends ...Finish) { l.creation.Finished(ends, l.now) }
+func (l *queueWithJobs) finish(ends ...Finish) { l.creation.Finished(ends, l.now) }
 
 // take removes a message, with the lower depth and the notification.
-func (l *line) take() {
+func (l *queueWithJobs) take() {
 	l.queue.Depth--
 	l.queue.ShrunkAt = l.now
 	l.look()
 }
 
 // probe creates the Jobs that are allowed of ten that are due, and returns how many.
-func (l *line) probe() int64 {
+func (l *queueWithJobs) probe() int64 {
 	allowed := l.creation.Allowed(10, 10, l.now)
 	l.creation.Created(make([]int64, allowed), 10, 10, l.now)
 	return allowed
 }
 
 // expectPause expects that creation is paused for this long from now, lets that time pass, and creates the probe.
-func (l *line) expectPause(why PauseReason, long time.Duration) {
+func (l *queueWithJobs) expectPause(why PauseReason, long time.Duration) {
 	l.t.Helper()
 	l.Expect(l.creation.Allowed(10, 10, l.now)).To(BeZero(), "pauses")
 	until := l.creation.Until(l.now)
@@ -71,7 +71,7 @@ func (l *line) expectPause(why PauseReason, long time.Duration) {
 	l.Expect(l.creation.Reason()).To(Equal(why), "the reason stays until there is progress")
 }
 
-func (l *line) expectNoPause() {
+func (l *queueWithJobs) expectNoPause() {
 	l.t.Helper()
 	l.Expect(l.creation.Reason()).To(Equal(NotPaused))
 	l.Expect(l.creation.Allowed(10, 10, l.now)).To(Equal(int64(10)))
@@ -80,7 +80,7 @@ func (l *line) expectNoPause() {
 // A queue that stands still gets a probe every ten seconds at first, and then one every thirty.
 func TestThreeFailuresInARowPause(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, 100)
+	l := newQueueWithJobs(t, 100)
 	l.run(2, true)
 	l.take()
 	l.run(1, false)
@@ -98,7 +98,7 @@ func TestThreeFailuresInARowPause(t *testing.T) {
 // Messages that arrive get probes at once, four in a row. Nothing is left for the time after.
 func TestMessagesThatArriveGetProbes(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, 100)
+	l := newQueueWithJobs(t, 100)
 	l.run(3, true)
 	l.expectPause(JobsFailing, 10*time.Second)
 	l.run(1, true)
@@ -120,7 +120,7 @@ func TestMessagesThatArriveGetProbes(t *testing.T) {
 func TestManyMessagesThatArriveGetFourProbes(t *testing.T) {
 	t.Parallel()
 	for arrived, probes := range map[int64]int64{1: 1, 3: 3, 50: 4} {
-		l := newLine(t, 100)
+		l := newQueueWithJobs(t, 100)
 		l.run(3, true)
 		l.queue.Depth += arrived
 		l.look()
@@ -131,13 +131,13 @@ func TestManyMessagesThatArriveGetFourProbes(t *testing.T) {
 // Each success lets two more be created, until all that are due have been.
 func TestSuccessesDoubleTheJobs(t *testing.T) {
 	t.Parallel()
-	for name, progress := range map[string]func(*line){
-		"success first": func(l *line) { l.run(1, false); l.take() },
-		"message first": func(l *line) { l.queue.Newest++; l.take(); l.finish(Finish{Ordinal: l.queue.Newest}) },
+	for name, progress := range map[string]func(*queueWithJobs){
+		"success first": func(l *queueWithJobs) { l.run(1, false); l.take() },
+		"message first": func(l *queueWithJobs) { l.queue.Newest++; l.take(); l.finish(Finish{Ordinal: l.queue.Newest}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLine(t, 100)
+			l := newQueueWithJobs(t, 100)
 			l.run(3, true)
 			l.expectPause(JobsFailing, 10*time.Second)
 			for _, jobs := range []int{1, 2, 4} {
@@ -161,7 +161,7 @@ func TestSuccessesDoubleTheJobs(t *testing.T) {
 // A success alone is not enough for more, and failures take back what successes have earned.
 func TestFailuresTakeBackWhatIsEarned(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, 100)
+	l := newQueueWithJobs(t, 100)
 	l.run(3, true)
 	l.take()
 	l.run(1, false)
@@ -173,15 +173,15 @@ func TestFailuresTakeBackWhatIsEarned(t *testing.T) {
 func TestHalfOfAProgressEndsNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		half func(*line)
+		half func(*queueWithJobs)
 		why  PauseReason
 	}{
-		"success, and no message taken":  {func(l *line) { l.run(1, false) }, NoProgress},
-		"messages taken by failing Jobs": {func(l *line) { l.take(); l.run(1, true) }, JobsFailing},
+		"success, and no message taken":  {func(l *queueWithJobs) { l.run(1, false) }, NoProgress},
+		"messages taken by failing Jobs": {func(l *queueWithJobs) { l.take(); l.run(1, true) }, JobsFailing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLine(t, 100)
+			l := newQueueWithJobs(t, 100)
 			l.run(3, true)
 			c.half(l)
 			l.expectPause(c.why, 10*time.Second)
@@ -191,7 +191,7 @@ func TestHalfOfAProgressEndsNothing(t *testing.T) {
 
 func TestSuccessBeforeThePauseDoesNotEndIt(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, 100)
+	l := newQueueWithJobs(t, 100)
 	l.run(1, false)
 	l.take()
 	l.run(3, true)
@@ -201,7 +201,7 @@ func TestSuccessBeforeThePauseDoesNotEndIt(t *testing.T) {
 
 func TestJobsThatTakeNothingPause(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, 7)
+	l := newQueueWithJobs(t, 7)
 	l.run(2, false)
 	l.expectNoPause()
 	l.run(1, true)
@@ -219,7 +219,7 @@ func TestJobsThatTakeNothingPause(t *testing.T) {
 // The queue may grow: the pause depends only on messages that leave.
 func TestJobsThatTakeNothingOfAGrowingQueuePause(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, 7)
+	l := newQueueWithJobs(t, 7)
 	for range 3 {
 		l.queue.Depth++
 		l.run(1, false)
@@ -232,17 +232,17 @@ func TestJobsThatMayHaveTakenSomethingDoNotPause(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		heard bool
-		event func(*line)
+		event func(*queueWithJobs)
 	}{
-		"a notification that a message left":       {true, func(l *line) { l.queue.ShrunkAt = l.queue.ShrunkAt.Add(time.Second) }},
-		"the subscription is another":              {true, func(l *line) { l.queue.Since = l.queue.Since.Add(time.Second) }},
-		"one observation failed, no notifications": {false, func(l *line) { l.creation.ReadFailed() }},
+		"a notification that a message left":       {true, func(l *queueWithJobs) { l.queue.ShrunkAt = l.queue.ShrunkAt.Add(time.Second) }},
+		"the subscription is another":              {true, func(l *queueWithJobs) { l.queue.Since = l.queue.Since.Add(time.Second) }},
+		"one observation failed, no notifications": {false, func(l *queueWithJobs) { l.creation.ReadFailed() }},
 		"one observation missing":                  {true, nil},
-		"another depth, no notifications":          {false, func(l *line) { l.queue.Depth++ }},
+		"another depth, no notifications":          {false, func(l *queueWithJobs) { l.queue.Depth++ }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLine(t, 7)
+			l := newQueueWithJobs(t, 7)
 			l.queue.Reliable = c.heard
 			for range 10 {
 				l.run(2, false)
@@ -265,7 +265,7 @@ func TestJobsThatMayHaveTakenSomethingDoNotPause(t *testing.T) {
 // Jobs from before the last time that the queue shrank may have taken those messages.
 func TestJobsFromBeforeAMessageWasTakenDoNotPause(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, 20)
+	l := newQueueWithJobs(t, 20)
 	l.queue.Newest = 10
 	l.take()
 	for ordinal := range l.queue.Newest {
@@ -278,13 +278,13 @@ func TestJobsFromBeforeAMessageWasTakenDoNotPause(t *testing.T) {
 // Jobs for minReplicas that finish immediately are also paced. The first message ends that.
 func TestJobsOfAnEmptyQueuePauseUntilAMessageComes(t *testing.T) {
 	t.Parallel()
-	for name, grow := range map[string]func(*line){
-		"seen":         func(l *line) { l.queue.Depth = 1 },
-		"heard, taken": func(l *line) { l.queue.GrewAt = l.queue.GrewAt.Add(time.Second) },
+	for name, grow := range map[string]func(*queueWithJobs){
+		"seen":         func(l *queueWithJobs) { l.queue.Depth = 1 },
+		"heard, taken": func(l *queueWithJobs) { l.queue.GrewAt = l.queue.GrewAt.Add(time.Second) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLine(t, 0)
+			l := newQueueWithJobs(t, 0)
 			l.run(3, false)
 			l.expectPause(NoProgress, 10*time.Second)
 			l.run(1, false)
@@ -303,12 +303,12 @@ func TestJobsOfAnEmptyQueuePauseUntilAMessageComes(t *testing.T) {
 // went is no secret.
 func TestJobsOfAnEmptyQueueOfASilentServerPause(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, 0)
+	l := newQueueWithJobs(t, 0)
 	l.queue.Reliable = false
 	l.run(3, false)
 	l.expectPause(NoProgress, 10*time.Second)
 
-	l = newLine(t, 0)
+	l = newQueueWithJobs(t, 0)
 	for range 10 {
 		l.run(2, false)
 		l.queue.GrewAt = l.queue.GrewAt.Add(time.Second)
@@ -322,20 +322,20 @@ func TestJobsOfAnEmptyQueueOfASilentServerPause(t *testing.T) {
 func TestTrackingShowsThatNoMessageLeft(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		event  func(*line)
+		event  func(*queueWithJobs)
 		pauses bool
 	}{
-		"no change":              {func(*line) {}, true},
-		"one more":               {func(l *line) { l.queue.Depth++; l.change() }, true},
-		"two more":               {func(l *line) { l.queue.Depth += 2; l.change() }, false},
-		"as many after a change": {(*line).change, false},
-		"one fewer":              {func(l *line) { l.queue.Depth--; l.change() }, false},
-		"a change reported":      {func(l *line) { l.queue.Unchanged = time.Time{} }, false},
-		"not tracked":            {func(l *line) { l.queue.Tracked = false; l.queue.Depth++ }, false},
+		"no change":              {func(*queueWithJobs) {}, true},
+		"one more":               {func(l *queueWithJobs) { l.queue.Depth++; l.change() }, true},
+		"two more":               {func(l *queueWithJobs) { l.queue.Depth += 2; l.change() }, false},
+		"as many after a change": {(*queueWithJobs).change, false},
+		"one fewer":              {func(l *queueWithJobs) { l.queue.Depth--; l.change() }, false},
+		"a change reported":      {func(l *queueWithJobs) { l.queue.Unchanged = time.Time{} }, false},
+		"not tracked":            {func(l *queueWithJobs) { l.queue.Tracked = false; l.queue.Depth++ }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLine(t, 7)
+			l := newQueueWithJobs(t, 7)
 			l.queue.Reliable, l.queue.Tracked, l.queue.Unchanged = false, true, start
 			l.look()
 			for range 3 {
@@ -348,13 +348,13 @@ func TestTrackingShowsThatNoMessageLeft(t *testing.T) {
 }
 
 // change is a change of the key that the server reports.
-func (l *line) change() { l.queue.Unchanged = l.queue.Unchanged.Add(time.Second) }
+func (l *queueWithJobs) change() { l.queue.Unchanged = l.queue.Unchanged.Add(time.Second) }
 
 // If several Jobs finish at the same time, the last ones count: a few failures among many successes do not pause
 // creation.
 func TestFailuresAmongSuccessesDoNotPause(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, 100)
+	l := newQueueWithJobs(t, 100)
 	l.queue.Newest = 20
 	l.take()
 	var ends []Finish
@@ -373,7 +373,7 @@ func TestFailuresAmongSuccessesDoNotPause(t *testing.T) {
 // A single failed observation of the queue does not hide progress.
 func TestProgressAroundAnUnseenQueueCounts(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, 100)
+	l := newQueueWithJobs(t, 100)
 	l.run(3, true)
 	l.creation.ReadFailed()
 	l.take()
@@ -384,7 +384,7 @@ func TestProgressAroundAnUnseenQueueCounts(t *testing.T) {
 
 func TestTroubleIsForgottenAfterLong(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, 100)
+	l := newQueueWithJobs(t, 100)
 	l.run(3, true)
 	l.expectPause(JobsFailing, 10*time.Second)
 	l.now = l.now.Add(9 * time.Minute)
@@ -398,7 +398,7 @@ func TestTroubleIsForgottenAfterLong(t *testing.T) {
 // Failed Jobs whose messages have left the queue are distinguished from others.
 func TestConsumedMessages(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, 100)
+	l := newQueueWithJobs(t, 100)
 	l.run(3, true)
 	l.Expect(l.creation.Consumed()).To(BeFalse())
 	l.queue.Newest++
@@ -424,7 +424,7 @@ func TestResume(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLine(t, 100)
+			l := newQueueWithJobs(t, 100)
 			l.creation = ResumePause(c.was, l.now.Add(time.Duration(c.due)*time.Second), l.now)
 			l.look()
 			if c.next < 0 {
@@ -491,7 +491,7 @@ func TestPausesAreBounded(t *testing.T) {
 // Messages that turn out to be held by Jobs are no orphans that have left, so they earn nothing for others.
 func TestOrphansThatAreNoneEarnNothing(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, 100)
+	l := newQueueWithJobs(t, 100)
 	see := func(active int64) {
 		l.now = l.now.Add(OrphanedAfter)
 		l.queue.InProgress, l.queue.Active = 5, active

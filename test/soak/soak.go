@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"miracle.dev/scaledjob-operator/test/kit/prometheus"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/suites/faults"
 )
@@ -57,7 +58,7 @@ type soak struct {
 	namespace string
 	servers   []*server
 	queues    []*queue
-	strangers []*faults.Listening
+	strangers []*redistest.Scripted
 	api       *api
 	// operating is held while there is no operator, and held for reading by those who
 	// ask it something.
@@ -141,7 +142,7 @@ func (s *soak) close(ctx context.Context) error {
 		errs = append(errs, s.alerts.Stop(ctx))
 	}
 	for _, stranger := range s.strangers {
-		errs = append(errs, stranger.Close())
+		stranger.Close()
 	}
 	for _, on := range s.servers {
 		errs = append(errs, on.close())

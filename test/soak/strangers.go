@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/suites/faults"
 )
 
@@ -16,7 +17,7 @@ import (
 // ScaledJob names it any more.
 func (s *soak) listen() error {
 	for _, stranger := range faults.Strangers() {
-		listening, err := stranger.Listen()
+		listening, err := redistest.StartScripted(stranger.Script)
 		if err != nil {
 			return fmt.Errorf("having the stranger %q listen: %w", stranger.Name, err)
 		}

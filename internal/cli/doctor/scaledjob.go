@@ -55,6 +55,13 @@ func conditions(f *Facts) []Finding {
 	return append(found, standstill(sj)...)
 }
 
+// isOnlyPolled reports whether the operator polls although the spec asks for more. Tracking is as good as notifications, also
+// before the first change that Redis reports.
+func isOnlyPolled(sj *scaledjobv1.ScaledJob, notifications *metav1.Condition) bool {
+	return notifications.Status == metav1.ConditionFalse && notifications.Reason != scaledjobv1.ReasonDisabled &&
+		sj.Status.Mode == scaledjobv1.ModePolling && !strings.Contains(notifications.Message, report.Tracks)
+}
+
 // severity returns how bad a condition is.
 func severity(sj *scaledjobv1.ScaledJob, is *metav1.Condition) Level {
 	switch {
@@ -67,8 +74,7 @@ func severity(sj *scaledjobv1.ScaledJob, is *metav1.Condition) Level {
 	case is.Type == scaledjobv1.ConditionReconciling, is.Type == scaledjobv1.ConditionStalled:
 		// Ready says the same.
 	case is.Type == scaledjobv1.ConditionNotificationsActive:
-		// Tracking is as good, and polling may be what the spec asks for.
-		if is.Status == metav1.ConditionFalse && sj.Status.Mode == scaledjobv1.ModePolling && is.Reason != scaledjobv1.ReasonDisabled {
+		if isOnlyPolled(sj, is) {
 			return Warning
 		}
 	case is.Status == metav1.ConditionFalse:

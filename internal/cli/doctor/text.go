@@ -10,16 +10,19 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"miracle.dev/scaledjob-operator/internal/cli/layout"
+	"miracle.dev/scaledjob-operator/internal/cli/live"
 )
 
 // The signs of the levels, on a terminal and elsewhere. All words have the same width.
 var (
-	signs = map[Level]string{OK: "✓", Unchecked: "–", Warning: "!", Error: "✗"}
+	signs = map[Level]string{
+		OK: live.Good.Render("✓"), Unchecked: live.Faint.Render("–"), Warning: live.Warn.Render("!"), Error: live.Bad.Render("✗"),
+	}
 	words = map[Level]string{OK: "ok       ", Unchecked: "unchecked", Warning: "warning  ", Error: "error    "}
 )
 
-// Text returns the report as text, in lines of at most width columns, except for names that are longer. Without plain, signs
-// stand for the levels.
+// Text returns the report as text, in lines of at most width columns, except for names that are longer. Without plain, colored
+// signs stand for the levels.
 func (r *Report) Text(width int, plain bool) string {
 	var text strings.Builder
 	marks := signs

@@ -56,6 +56,10 @@ func (e *explainer) observation() (scaling.Observation, bool) {
 		}
 		seen.Queues = append(seen.Queues, each.Holding(*each.Depth))
 	}
+	if claimed := e.sj.Status.ClaimedJobs; claimed != nil {
+		// The messages are those that the operator saw then.
+		seen.Claimed = min(int64(*claimed), seen.Active)
+	}
 	seen.Overdue = e.overdue()
 	return seen, true
 }
@@ -74,20 +78,24 @@ func (e *explainer) unknownInput() string {
 	}
 	switch e.policy.Strategy {
 	case scaling.StrategyAccurate, scaling.StrategyCustom:
-		if !e.facts.JobsKnown || !e.facts.PodsKnown {
+		reported := e.given == nil && e.sj.Status.ClaimedJobs != nil
+		if !reported && (!e.facts.JobsKnown || !e.facts.PodsKnown) {
 			return "it depends on how long Pods have been ready"
 		}
 	case scaling.StrategyEager:
 	default:
 		return ""
 	}
-	for _, queue := range e.queues {
-		if queue.Stream != nil && e.given == nil {
+	for i := range e.is.Messages {
+		if e.given == nil && e.is.Messages[i].isUndivided() {
 			return "the status does not say how many entries of a stream wait, and how many are pending in the group"
 		}
 	}
 	return ""
 }
+
+// isUndivided reports whether it is not known how many entries of a stream are pending.
+func (q *Queue) isUndivided() bool { return q.ConsumerGroup != "" && q.PendingEntries == nil }
 
 // activates reports whether Jobs are due for the messages, if there are any.
 func (e *explainer) activates(seen scaling.Observation) bool {

@@ -87,8 +87,9 @@ type Queue struct {
 	ConsumerGroup string                      `json:"consumerGroup,omitempty"`
 	Window        scaledjobv1.SortedSetWindow `json:"window,omitempty"`
 	Threshold     int64                       `json:"threshold"`
-	// Depth is absent while it is not known.
-	Depth *int64 `json:"depth,omitempty"`
+	// Depth is absent while it is not known. PendingEntries are those of the group of a stream, which are part of Depth.
+	Depth          *int64 `json:"depth,omitempty"`
+	PendingEntries *int64 `json:"pendingEntries,omitempty"`
 }
 
 // explainer makes an explanation.
@@ -140,6 +141,9 @@ func (e *explainer) useLive() {
 	for i := range e.is.Messages {
 		depth := e.facts.Live[i].Outstanding()
 		e.is.Messages[i].Depth = &depth
+		if e.is.Messages[i].ConsumerGroup != "" {
+			e.is.Messages[i].PendingEntries = &e.facts.Live[i].InProgress
+		}
 	}
 }
 
@@ -156,7 +160,7 @@ func QueuesOf(sj *scaledjobv1.ScaledJob) []Queue {
 			all[i].Window = queue.SortedSet.Window
 		}
 		if seen := sj.Status.Queues; len(seen) == len(queues) && seen[i].Name == queue.Name {
-			all[i].Depth = seen[i].Depth
+			all[i].Depth, all[i].PendingEntries = seen[i].Depth, seen[i].PendingEntries
 		}
 	}
 	return all
@@ -164,6 +168,10 @@ func QueuesOf(sj *scaledjobv1.ScaledJob) []Queue {
 
 // Holding returns the queue with so many messages, which wait or are in progress according to the role of the key.
 func (q *Queue) Holding(messages int64) scaling.Queue {
+	if pending := q.PendingEntries; pending != nil {
+		pending := min(*pending, messages)
+		return scaling.Queue{Waiting: messages - pending, InProgress: pending, Threshold: q.Threshold}
+	}
 	if q.Role == scaledjobv1.RoleInProgress {
 		return scaling.Queue{InProgress: messages, Threshold: q.Threshold}
 	}

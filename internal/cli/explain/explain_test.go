@@ -234,6 +234,16 @@ var situations = map[string]func(*testing.T) Facts{
 			JobsKnown: true, PodsKnown: true,
 		}
 	},
+	"stream-of-the-status": func(t *testing.T) Facts {
+		t.Helper()
+		return Facts{
+			ScaledJob: parse(t, `{queues: [{name: events, type: Stream, stream: {consumerGroup: workers}}], redisAddress: "redis:6379", threshold: 2, `+
+				`scalingStrategy: {type: Accurate}, jobTemplate: {spec: {template: {spec: {containers: []}}}}}`,
+				`{queueDepth: 10, desiredJobs: 5, claimedJobs: 1, activeJobs: 5, pendingJobs: 4, mode: Events, `+
+					`queues: [{name: events, depth: 10, pendingEntries: 3}]}`),
+			Unreadable: []string{"You may not list Jobs: the numbers are those of the status.", "You may not list Pods: it is not known what they wait for."},
+		}
+	},
 	"unreachable": func(t *testing.T) Facts {
 		t.Helper()
 		return Facts{

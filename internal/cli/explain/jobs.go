@@ -59,9 +59,14 @@ const (
 // countJobs counts the Jobs, or takes the numbers of the status.
 func (e *explainer) countJobs() Jobs {
 	status := &e.sj.Status
+	claimed := 0
+	if status.ClaimedJobs != nil {
+		claimed = int(*status.ClaimedJobs)
+	}
 	if !e.facts.JobsKnown {
 		return Jobs{
-			Source: sourceStatus, Active: int(status.ActiveJobs), Pending: int(status.PendingJobs), Suspended: int(status.SuspendedJobs),
+			Claimed: claimed,
+			Source:  sourceStatus, Active: int(status.ActiveJobs), Pending: int(status.PendingJobs), Suspended: int(status.SuspendedJobs),
 			Ready: int(status.ActiveJobs - status.PendingJobs), Succeeded: int(status.SucceededJobs), Failed: int(status.FailedJobs),
 			Waiting: []Waiting{},
 		}
@@ -78,6 +83,9 @@ func (e *explainer) countJobs() Jobs {
 		if scaling.Strategy(e.sj.Spec.ScalingStrategy.Type).CountsClaimed() && e.hasClaimed(job) {
 			found.Claimed++
 		}
+	}
+	if !e.facts.PodsKnown {
+		found.Claimed = min(claimed, found.Ready)
 	}
 	found.Waiting = e.waiting()
 	return found

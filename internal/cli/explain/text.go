@@ -54,6 +54,9 @@ func (e *Explanation) messageRows() [][]string {
 // meaning says what the messages of the key are.
 func (q *Queue) meaning() string {
 	switch {
+	case q.ConsumerGroup != "" && q.PendingEntries != nil && q.Depth != nil:
+		held := q.Holding(*q.Depth)
+		return fmt.Sprintf("%d waiting, %d pending in group %s", held.Waiting, held.InProgress, q.ConsumerGroup)
 	case q.ConsumerGroup != "":
 		return "waiting, or pending in group " + q.ConsumerGroup
 	case q.Role == scaledjobv1.RoleInProgress:

@@ -48,6 +48,8 @@ func (e *explainer) explainWhy() {
 	if is := e.has(scaledjobv1.ConditionReady, metav1.ConditionFalse); is != nil {
 		e.because("The ScaledJob is not ready (%s). %s", is.Reason, is.Message)
 	}
+	e.warn(scaledjobv1.ConditionQueueConnected, wasRead)
+	e.warn(scaledjobv1.ConditionTemplateValid, wasAccepted)
 	limited := e.has(scaledjobv1.ConditionScalingLimited, metav1.ConditionTrue)
 	if limited != nil {
 		e.because("Fewer Jobs are created, or run, than are due (%s). %s", limited.Reason, limited.Message)
@@ -60,6 +62,19 @@ func (e *explainer) explainWhy() {
 	}
 	e.compare(limited != nil)
 	e.explainMore()
+}
+
+// Messages of conditions that are True, if nothing else is to be said.
+const (
+	wasRead     = "The depth of the queue was read."
+	wasAccepted = "The API server accepted a Job of this template."
+)
+
+// warn gives the message of a condition that is True.
+func (e *explainer) warn(kind, usual string) {
+	if is := e.has(kind, metav1.ConditionTrue); is != nil && is.Message != usual {
+		e.because("%s is True (%s). %s", kind, is.Reason, is.Message)
+	}
 }
 
 // compare says what the numbers of active and desired Jobs mean.
@@ -125,6 +140,7 @@ func (e *explainer) explainNext() {
 	if e.has(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse) != nil {
 		e.next("Every few seconds until the queue can be read.")
 	}
+	e.explainNotifications()
 	e.next("When a Job becomes ready, ends or is deleted, and when the ScaledJob is edited.")
 	e.explainTimes()
 	e.next("At the latest %s after the last read, plus or minus 10 %%.", seconds(interval))
@@ -136,10 +152,18 @@ func (e *explainer) explainPolling(interval time.Duration) {
 	if e.sj.Spec.Notifications == scaledjobv1.NotificationsDisabled {
 		text = fmt.Sprintf("At the next poll, every %s (mode Polling).", seconds(interval))
 	}
-	if is := apimeta.FindStatusCondition(e.sj.Status.Conditions, scaledjobv1.ConditionNotificationsActive); is != nil {
-		text += " " + is.Message
-	}
 	e.next("%s", text)
+}
+
+// explainNotifications says why Redis sends no notifications, unless the spec asks for tracking, and that works. Whether an
+// unreachable server sends any is not the question.
+func (e *explainer) explainNotifications() {
+	is := apimeta.FindStatusCondition(e.sj.Status.Conditions, scaledjobv1.ConditionNotificationsActive)
+	unwanted := e.sj.Spec.Notifications == scaledjobv1.NotificationsTracking && e.sj.Status.Mode == scaledjobv1.ModeTracking
+	if is == nil || is.Status == metav1.ConditionTrue || unwanted || e.has(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse) != nil {
+		return
+	}
+	e.next("NotificationsActive is %s (%s). %s", is.Status, is.Reason, is.Message)
 }
 
 // explainTimes names the moments at which Jobs may become due without a new message.

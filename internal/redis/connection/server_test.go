@@ -30,41 +30,6 @@ const timeout = 30 * time.Second
 // atOnce is how many calls some tests make at the same time: as many as there are workers.
 const atOnce = 32
 
-func TestReadingFromRedis(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
-	g.Expect(server.Client().LPush(t.Context(), "emails", 1, 2, 3).Err()).To(Succeed())
-
-	var readers sync.WaitGroup
-	for range 32 {
-		readers.Go(func() {
-			for range 20 {
-				g.Expect(length(t, conn)).To(BeEquivalentTo(3))
-			}
-		})
-	}
-	readers.Wait()
-	clients, err := server.Client().ClientList(t.Context()).Result()
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(strings.Count(clients, "cmd=llen")).To(BeNumerically("<=", DefaultConnections))
-}
-
-func TestARestartIsNoticedByTheProber(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
-	g.Expect(length(t, conn)).To(BeZero())
-	g.Expect(server.Kill()).To(Succeed())
-	_, err := readLength(t.Context(), conn)
-	g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonUnreachable))
-	g.Expect(server.Restart(t.Context())).To(Succeed())
-	g.Expect(conn.WaitUp(t.Context())).To(Succeed())
-	g.Expect(length(t, conn)).To(BeZero())
-}
-
 // After a restart between two calls, the connections of the pool are closed, but no call fails.
 func TestARestartBetweenCallsIsNotNoticed(t *testing.T) {
 	t.Parallel()
@@ -79,20 +44,6 @@ func TestARestartBetweenCallsIsNotNoticed(t *testing.T) {
 	g.Expect(server.Restart(t.Context())).To(Succeed())
 	_, err := readLength(t.Context(), conn)
 	g.Expect(err).NotTo(HaveOccurred())
-}
-
-func TestAServerThatStopsAnsweringIsDown(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t, impatient).Conn(auth.Endpoint{Address: server.Addr()}, 0)
-	g.Expect(length(t, conn)).To(BeZero())
-	g.Expect(server.Pause()).To(Succeed())
-	_, err := readLength(t.Context(), conn)
-	g.Expect(failure.Classify(err).Message).To(ContainSubstring("in time"))
-	g.Expect(server.Resume()).To(Succeed())
-	g.Expect(conn.WaitUp(t.Context())).To(Succeed())
-	g.Expect(length(t, conn)).To(BeZero())
 }
 
 func TestErrorsOfAServer(t *testing.T) {
@@ -134,102 +85,6 @@ func TestErrorsOfAServer(t *testing.T) {
 			g.Expect(failure.Classify(err).Reason).To(Equal(test.reason), "the reason stays the same")
 		})
 	}
-}
-
-func TestBadServersAreErrorsNotPanics(t *testing.T) {
-	t.Parallel()
-	const broke, alien, tooLarge = "broke", "does not speak", "replies that are too large"
-	for name, test := range map[string]struct {
-		answer, words string
-	}{
-		"closes at once":     {"", broke},
-		"speaks HTTP":        {"HTTP/1.1 400 Bad Request\r\n\r\n", alien},
-		"map in a map key":   {"%1\r\n%0\r\n+x\r\n", broke},
-		"a huge string":      {"$4611686018427387904\r\n", tooLarge},
-		"a huge array":       {"*4611686018427387904\r\n", tooLarge},
-		"deep arrays":        {strings.Repeat("*1\r\n", 1<<18), tooLarge},
-		"endless attributes": {strings.Repeat("|0\r\n", 1<<18), tooLarge},
-		"a long line":        {"+" + strings.Repeat("x", 1<<20), tooLarge},
-		"empty arrays":       {strings.Repeat("*0\r\n", 100), ""},
-		"short messages":     {strings.Repeat("*1\r\n+message\r\n", 100), ""},
-		"odd messages":       {strings.Repeat(">3\r\n:1\r\n:2\r\n:3\r\n", 100), ""},
-		"odd confirmations":  {strings.Repeat(">3\r\n+subscribe\r\n+c\r\n+x\r\n", 100), ""},
-		"nulls":              {strings.Repeat("_\r\n", 100), ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			endpoint := auth.Endpoint{Address: redistest.Listen(t, func(conn net.Conn) {
-				_, _ = conn.Write([]byte(test.answer))
-				if test.answer != "" {
-					_, _ = conn.Read(make([]byte, 1<<10))
-				}
-			})}
-			g.Eventually(func() string {
-				_, err := readLength(t.Context(), startReal(t).Conn(endpoint, 0))
-				return failure.Classify(err).Message
-			}).WithTimeout(timeout).Should(ContainSubstring(test.words))
-
-			wire, err := startReal(t).Conn(endpoint, 0).OpenWire(t.Context())
-			if err != nil {
-				return
-			}
-			defer wire.Close()
-			for err == nil || failure.IsReply(err) {
-				_, err = receive(wire)
-			}
-			g.Expect(failure.Classify(err).Message).NotTo(BeEmpty())
-		})
-	}
-}
-
-func TestManyUsersOfABadServerMakeFewDials(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		var dials atomic.Int32
-		conn := start(t, piped(func(conn net.Conn) {
-			dials.Add(1)
-			_, _ = redistest.ReadCommand(bufio.NewReader(conn))
-		}), roomy).Conn(somewhere, 0)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		var users sync.WaitGroup
-		for range atOnce {
-			users.Go(func() {
-				for ; ctx.Err() == nil; <-time.After(20 * time.Millisecond) {
-					_, err := readLength(ctx, conn)
-					g.Expect(err).To(HaveOccurred())
-				}
-			})
-		}
-		users.Wait()
-		g.Expect(dials.Load()).To(And(BeNumerically(">=", 10), BeNumerically("<=", 15)), "the prober dials less and less often")
-	})
-}
-
-func TestAWireNeverReconnects(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{})
-	wire, err := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0).OpenWire(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	defer wire.Close()
-	g.Expect(wire.Send([]string{"subscribe", "news"})).To(Succeed())
-	g.Expect(receive(wire)).To(BeEquivalentTo([]any{"subscribe", "news", int64(1)}))
-
-	g.Expect(server.Client().ClientKillByFilter(t.Context(), "type", "pubsub").Err()).To(Succeed())
-	for range 3 {
-		_, err = receive(wire)
-		g.Expect(err).To(HaveOccurred())
-		g.Expect(failure.IsReply(err)).To(BeFalse())
-		wire.Close()
-		g.Expect(wire.Send([]string{"subscribe", "more"})).NotTo(Succeed())
-		g.Expect(wire.Send([]string{"ping"})).NotTo(Succeed())
-	}
-	clients, err := server.Client().ClientList(t.Context()).Result()
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(strings.Count(clients, "addr=")).To(Equal(2*1), "only the connection of the test, which has addr and laddr")
 }
 
 // Whoever may publish on a channel, or is the server, decides how large a message is.
@@ -333,33 +188,6 @@ func length(t *testing.T, conn *Conn) int64 {
 	}
 }
 
-// If the server accepts no further connection, those that work must stay open: a new connection in their place would be
-// rejected too.
-func TestAFullServerKeepsTheConnectionsItHas(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
-	length(t, conn)
-	setLimit := func(clients string) {
-		g.Expect(server.Client().ConfigSet(t.Context(), "maxclients", clients).Err()).To(Succeed())
-	}
-	setLimit("1")
-	err := conn.Do(t.Context(), func(ctx context.Context, client Client) error {
-		only := client.Conn()
-		defer func() { _ = only.Close() }()
-		g.Expect(only.Ping(ctx).Err()).To(Succeed())
-		_, err := readLength(ctx, conn)
-		g.Expect(err).To(MatchError(failure.ErrBusy))
-		_, err = conn.OpenWire(ctx)
-		g.Expect(failure.Classify(err).Message).To(ContainSubstring("accepts no more clients"))
-		return nil
-	})
-	g.Expect(err).NotTo(HaveOccurred())
-	_, err = readLength(t.Context(), conn)
-	g.Expect(err).NotTo(HaveOccurred(), "the existing connection still works")
-}
-
 // Many calls that begin at once wait for dials, and the higher the latency, the longer. That does not mean that the server
 // is down.
 func TestADistantServerIsNotTakenToBeDown(t *testing.T) {
@@ -453,29 +281,4 @@ func TestAReplyThatIsTooLargeDoesNotTakeTheEndpointDown(t *testing.T) {
 	cancel()
 	g.Expect(conn.WaitUp(ctx)).To(Succeed(), "the endpoint is not down")
 	g.Expect(length(t, conn)).To(BeZero())
-}
-
-// Whoever gives up while a wire is opened does not mark the server down for others.
-func TestAWireThatIsNotWantedAnyLongerIsNotTheServersFault(t *testing.T) {
-	t.Parallel()
-	for name, dial := range map[string]dialFunc{
-		"in the handshake": piped(func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }),
-		"in the dial": func(ctx context.Context, _, _ string) (net.Conn, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
-				conn := start(t, dial).Conn(somewhere, 0)
-				ctx, cancel := context.WithCancel(t.Context())
-				time.AfterFunc(dialTimeout/2, cancel)
-				_, err := conn.OpenWire(ctx)
-				g.Expect(err).To(MatchError(context.Canceled))
-				g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed())
-			})
-		})
-	}
 }

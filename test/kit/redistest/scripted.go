@@ -29,22 +29,38 @@ const (
 	Nothing = "nothing"
 	// HangUp is to close the connection, after what comes before it in the answer.
 	HangUp = "hang up"
+	// Endless is to send what comes after it in the answer over and over.
+	Endless = "endless"
 )
+
+// endlessBytes is how much a server that sends without end sends at a time, about.
+const endlessBytes = 64 << 10
 
 // Scripted is a server that answers by a script what no Redis would, or not when a test needs
 // it. It listens on 127.0.0.1.
 type Scripted struct {
+	*Listener // nil if it has no port
+
 	script Script
-	addr   string
 	dials  atomic.Int32
 }
 
 // NewScripted starts a server that ends with the test.
 func NewScripted(tb testing.TB, script Script) *Scripted {
 	tb.Helper()
-	s := &Scripted{script: script}
-	s.addr = Listen(tb, s.serve)
+	s, err := StartScripted(script)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(s.Close)
 	return s
+}
+
+// StartScripted starts a server. Close it.
+func StartScripted(script Script) (s *Scripted, err error) {
+	s = &Scripted{script: script}
+	s.Listener, err = Serve(s.serve)
+	return s, err
 }
 
 // NewPiped returns a server without a port, whom only [Scripted.Dial] reaches. It works under testing/synctest.
@@ -62,9 +78,6 @@ func Pipe(serve func(net.Conn)) net.Conn {
 	}()
 	return client
 }
-
-// Addr returns host:port.
-func (s *Scripted) Addr() string { return s.addr }
 
 // Dials is how many connections have been accepted.
 func (s *Scripted) Dials() int { return int(s.dials.Load()) }
@@ -89,7 +102,14 @@ func (s *Scripted) serve(conn net.Conn) {
 			return
 		}
 		answer, ends := strings.CutSuffix(s.script(args), HangUp)
+		once, rest, endless := strings.Cut(answer, Endless)
 		switch {
+		case endless:
+			_, err = io.WriteString(conn, once)
+			for many := strings.Repeat(rest, 1+endlessBytes/len(rest)); err == nil; {
+				_, err = io.WriteString(conn, many)
+			}
+			return
 		case answer == Nothing:
 		case answer == Usual && !ends:
 			_, _ = io.WriteString(conn, UsualAnswer(args))

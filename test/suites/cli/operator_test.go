@@ -26,6 +26,7 @@ type sum struct {
 	spec     string
 	lists    map[string]int
 	stream   int
+	read     int64 // of the entries of the stream
 	desired  int32
 	formula  string
 	outlines string
@@ -70,6 +71,10 @@ var sums = map[string]sum{
 		spec:   `{queues: [{name: stream, type: Stream, stream: {consumerGroup: workers}}], threshold: 2}`,
 		stream: 3, desired: 2, formula: "ceil(3 / 2) = 2",
 	},
+	"accurate-stream": {
+		spec:   `{queues: [{name: accurate-stream, type: Stream, stream: {consumerGroup: workers}}], threshold: 2, scalingStrategy: {type: Accurate}}`,
+		stream: 7, read: 4, desired: 2, formula: "0 claimed + ceil(3 / 2) = 2",
+	},
 }
 
 // fill puts the messages into the keys.
@@ -86,6 +91,10 @@ func (s *sum) fill(t *testing.T, name string, client *redis.Client) {
 	for range s.stream {
 		g.Expect(client.XAdd(t.Context(), &redis.XAddArgs{Stream: name, Values: []string{"a", "b"}}).Err()).To(Succeed())
 	}
+	if s.read > 0 {
+		worker := &redis.XReadGroupArgs{Group: "workers", Consumer: "one", Streams: []string{name, ">"}, Count: s.read, Block: -1}
+		g.Expect(client.XReadGroup(t.Context(), worker).Err()).To(Succeed())
+	}
 }
 
 // What the command computes from the status is what the operator has computed from Redis.
@@ -94,7 +103,7 @@ func TestExplainRepeatsTheArithmeticOfTheOperator(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	namespace := control.NewNamespace(t, "cli")
 	operator.New(t, operator.Options{Cluster: control, Args: []string{"--watch-namespaces=" + namespace}})
-	chosen := scene.Rows(t, sums, "added-up", "accurate", "stream")
+	chosen := scene.Rows(t, sums, "added-up", "accurate", "accurate-stream")
 	for name, row := range chosen {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -12,17 +12,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
-const (
-	// forcedReconciles are made over each ScaledJob after all its Jobs are there.
-	forcedReconciles = 100
-	// restReconciles follow on them. Nothing but the resync brings them, and once
-	// perhaps a status that waits to be written.
-	restReconciles = 3
-)
+// restReconciles are some that nothing but the resync brings, and once perhaps a status that waits to be written.
+const restReconciles = 3
 
 // claim is how many Jobs a ScaledJob must come to, over all time.
 type claim struct {
@@ -45,17 +39,16 @@ func prove(t *testing.T, by *operator.Operator, fault witness.Row, claims ...cla
 			Should(BeNumerically(">=", c.jobs), "Jobs of %s", c.scaledJob.Object.Name)
 	}
 	fault.Recovery = time.Since(ended)
-	looking, ctx := errgroup.WithContext(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), 2*timeout)
+	defer cancel()
+	proofs, ctx := errgroup.WithContext(ctx)
 	for _, c := range claims {
-		looking.Go(func() error { return c.scaledJob.force(ctx, by) })
+		c.scaledJob.Operator = by
+		proofs.Go(func() error {
+			return c.scaledJob.Exactly(ctx, func(context.Context) (int, error) { return c.jobs, nil })
+		})
 	}
-	g.Expect(looking.Wait()).To(Succeed())
-
-	for _, c := range claims {
-		g.Expect(c.scaledJob.Witness.CatchUp(t.Context())).To(Succeed())
-		g.Expect(c.scaledJob.Witness.Verdict()).To(BeEmpty(), "about the Jobs of %s", c.scaledJob.Object.Name)
-		g.Expect(c.scaledJob.Witness.Created()).To(Equal(c.jobs), "Jobs of %s", c.scaledJob.Object.Name)
-	}
+	g.Expect(proofs.Wait()).To(Succeed())
 }
 
 // balance is how many Jobs there are too few of, and too many.
@@ -68,19 +61,7 @@ func balance(claims []claim) (lost, over int) {
 	return lost, over
 }
 
-// force returns after forcedReconciles and restReconciles more.
-func (s *scaledJob) force(ctx context.Context, by *operator.Operator) error {
-	s.Operator = by
-	if err := s.Disturb(ctx, forcedReconciles); err != nil {
-		return err
-	}
-	if err := scene.Pause(ctx, longLag); err != nil { // for what the proxy holds back
-		return err
-	}
-	return s.rest(ctx, by)
-}
-
-// rest returns after restReconciles more.
+// rest returns after restReconciles.
 func (s *scaledJob) rest(ctx context.Context, by *operator.Operator) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

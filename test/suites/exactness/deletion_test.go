@@ -9,7 +9,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,37 +16,8 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
-
-// While a ScaledJob is deleted, its Jobs go one after the other, and the operator
-// sees that half a second before it sees the deletion. None may be replaced.
-func TestDeletion(t *testing.T) {
-	skip.UnderShort(t, "TestDeletionInMidBatch deletes the ScaledJob at a harder moment")
-	t.Parallel()
-	namespace, proxy := newNamespace(t), startProxy(t)
-	operator := startOperator(t, proxy, []string{namespace})
-	for _, propagation := range []metav1.DeletionPropagation{
-		metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan, metav1.DeletePropagationBackground,
-	} {
-		t.Run(string(propagation), func(t *testing.T) {
-			g := NewWithT(t)
-			proxy.scaledJobs.Set(0)
-			s := newSaturatedScaledJob(t, namespace, "deleted", operator)
-			proxy.scaledJobs.Set(longLag)
-
-			var storm errgroup.Group
-			storm.Go(func() error { return s.storm(t.Context()) })
-			g.Expect(api.Delete(t.Context(), s.Object, client.PropagationPolicy(propagation))).To(Succeed())
-			g.Expect(storm.Wait()).To(Succeed())
-			proveGone(t, operator, witness.Row{
-				Fault:   fmt.Sprintf("deleted (%s), watches of ScaledJobs 0.5 s late", propagation),
-				Promise: "no Job is replaced",
-			}, claim{scaledJob: s, jobs: saturation})
-		})
-	}
-}
 
 // A ScaledJob is deleted while creates for it are under way. They are carried out
 // when it is gone with all Jobs that it had, and long before the operator hears.
@@ -67,16 +37,16 @@ func TestDeletionInMidBatch(t *testing.T) {
 			s.awaitSubscription(t)
 			proxy.jobs.Set(shortLag)
 			proxy.scaledJobs.Set(frozen)
-			proxy.creates.hold(before, 1)
+			late := proxy.holdCreates(before, 1)
 
 			g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
-			g.Eventually(proxy.creates.held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
+			g.Eventually(late.Held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
 			g.Expect(api.Delete(t.Context(), s.Object, client.PropagationPolicy(propagation))).To(Succeed())
 			g.Eventually(api.Get).WithArguments(t.Context(), client.ObjectKeyFromObject(s.Object), &scaledjobv1.ScaledJob{}).
 				WithTimeout(timeout).Should(MatchError(apierrors.IsNotFound, "not found"))
 			g.Eventually(s.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs before the creates are carried out")
-			decided := s.Witness.Created() + proxy.creates.held() + createsPerReconcile
-			g.Expect(proxy.creates.release()).To(Succeed())
+			decided := s.Witness.Created() + late.Held() + createsPerReconcile
+			g.Expect(late.Release()).To(Succeed())
 			s.awaitReconciles(t, operator, restReconciles)
 			proxy.scaledJobs.Set(longLag)
 			proveGone(t, operator, witness.Row{

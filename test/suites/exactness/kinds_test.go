@@ -16,7 +16,6 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/workers"
 )
 
@@ -161,7 +160,6 @@ func (c *crew) mayWaste() int {
 func TestOneJobForEachMessage(t *testing.T) {
 	t.Parallel()
 	for name, disturb := range scene.Rows(t, map[string]func(*testing.T, *plant){
-		"undisturbed":        func(*testing.T, *plant) {},
 		"watches 0.5 s late": func(_ *testing.T, p *plant) { p.proxy.lag(longLag) },
 		"kill -9":            func(t *testing.T, p *plant) { t.Helper(); p.replaceOperator(t) },
 	}, "kill -9") {
@@ -250,34 +248,22 @@ func TestWaitingMessagesAloneWaitForOtherJobs(t *testing.T) {
 	g.Expect(c.scaledJob.Witness.Created()).To(Equal(crewLimit / 2))
 }
 
-// The negative control of exactness: a Job whose Pod has just got ready passes for one that has its
-// message.
-func TestNaiveFormulaWastesJobs(t *testing.T) {
-	skip.UnderShort(t, "a control; TestGraceThatIsTooShortWastesJobs is enough to see that wasted Jobs are found")
-	t.Parallel()
-	g := NewWithT(t)
-	namespace := newNamespace(t)
-	queue := namespace + ":queue"
-	kind := hesitant{workers.ReliableList(redis.Client(), queue), make(chan struct{})}
-	c := newCrew(t, namespace, "naive", workers.Pace{}, kind)
-	scaler := &workers.AccurateScaler{
-		API: api, Object: c.scaledJob.Object, Interval: pollInterval,
-		Waiting: func(ctx context.Context) (int64, error) { return redis.Client().LLen(ctx, queue).Result() },
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- scaler.Run(t.Context()) }()
-	t.Cleanup(func() { g.Expect(<-ended).To(Succeed()) })
-	c.findsWaste(t, kind)
-}
-
-// Another control: the operator is told that workers take their messages sooner than
-// they do.
+// The negative control: the operator is told that workers take their messages sooner than they do. The first message gets
+// a second Job before a worker takes it, and the waste is found.
 func TestGraceThatIsTooShortWastesJobs(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
+	g, namespace := NewWithT(t), newNamespace(t)
 	startOperator(t, startProxy(t), []string{namespace})
 	kind := hesitant{workers.PopAtStart(redis.Client(), namespace+":queue"), make(chan struct{})}
-	newCrew(t, namespace, "hasty", workers.Pace{}, kind, accurately(0)).findsWaste(t, kind)
+	c := newCrew(t, namespace, "hasty", workers.Pace{}, kind, accurately(0))
+	g.Expect(c.Push(t.Context(), 1)).To(Succeed())
+	g.Eventually(c.scaledJob.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", 1))
+	close(kind.may)
+	g.Eventually(c.Wasted).WithTimeout(timeout).ShouldNot(BeZero())
+	g.Expect(c.Push(t.Context(), crewMessages-1)).To(Succeed())
+	c.awaitWorkedOff(t)
+	// More surplus Jobs may follow, and the last one may be unfinished.
+	g.Expect(c.faults(t, 0)).To(ContainElement(ContainSubstring("found no message")))
 }
 
 // hesitant workers are ready, and take no message before they may.
@@ -294,18 +280,4 @@ func (k hesitant) Take(ctx context.Context, worker string) (workers.Message, boo
 	case <-ctx.Done():
 		return workers.Message{}, false, ctx.Err()
 	}
-}
-
-// findsWaste has the first message get a second Job before a worker takes it, and expects the waste to be found.
-func (c *crew) findsWaste(t *testing.T, kind hesitant) {
-	t.Helper()
-	g := NewWithT(t)
-	g.Expect(c.Push(t.Context(), 1)).To(Succeed())
-	g.Eventually(c.scaledJob.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", 1))
-	close(kind.may)
-	g.Eventually(c.Wasted).WithTimeout(timeout).ShouldNot(BeZero())
-	g.Expect(c.Push(t.Context(), crewMessages-1)).To(Succeed())
-	c.awaitWorkedOff(t)
-	// More surplus Jobs may follow, and the last one may be unfinished.
-	g.Expect(c.faults(t, 0)).To(ContainElement(ContainSubstring("found no message")))
 }

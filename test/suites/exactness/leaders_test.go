@@ -40,12 +40,12 @@ func TestTwoOperatorsAtOnce(t *testing.T) {
 			bursting := newScaledJob(t, namespace, "bursting", 1, messages)
 			bursting.awaitSubscription(t)
 			proxies[0].lag(longLag)
-			proxies[0].creates.hold(30, 2)
+			late := proxies[0].holdCreates(firstCreates, 2)
 			g.Expect(bursting.PushTogether(t.Context(), messages)).To(Succeed())
-			g.Eventually(proxies[0].creates.held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
+			g.Eventually(late.Held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
 			staying := startOperator(t, proxies[1], []string{namespace})
 			g.Eventually(bursting.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", messages))
-			g.Expect(proxies[0].creates.release()).To(Succeed())
+			g.Expect(late.Release()).To(Succeed())
 
 			proxies[1].lag(longLag)
 			capped := newScaledJob(t, namespace, "capped", 1, saturation)
@@ -171,14 +171,14 @@ func TestCreatesHeldLongerThanAShortLease(t *testing.T) {
 			s := newScaledJob(t, namespace, "held", 1, messages)
 			s.awaitSubscription(t) // only the leader does
 			standby := startOperator(t, startProxy(t), []string{namespace}, election...)
-			former.creates.hold(0, 1)
+			held := former.holdCreates(0, 1)
 			g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
-			g.Eventually(former.creates.held).WithTimeout(timeout).Should(BeNumerically(">", 0))
+			g.Eventually(held.Held).WithTimeout(timeout).Should(BeNumerically(">", 0))
 			g.Expect(leader.Kill()).To(Succeed())
 			g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(Equal(messages))
-			late := former.creates.held()
+			late := held.Held()
 			if !deleted {
-				g.Expect(former.creates.release()).To(Succeed())
+				g.Expect(held.Release()).To(Succeed())
 				prove(t, standby, witness.Row{
 					Fault:   "kill -9 of the leader with creates under way, which are carried out after a Lease of 5 s has expired",
 					Promise: "the next leader takes their names first, so that they fail",
@@ -189,7 +189,7 @@ func TestCreatesHeldLongerThanAShortLease(t *testing.T) {
 			s.awaitReconciles(t, standby, restReconciles) // None decides on the messages any more.
 			g.Expect(api.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(namespace),
 				client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
-			g.Expect(former.creates.release()).To(Succeed())
+			g.Expect(held.Release()).To(Succeed())
 			g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(Equal(messages + late))
 		})
 	}

@@ -62,16 +62,16 @@ func TestStoppedInMidBatch(t *testing.T) {
 	s := newScaledJob(t, namespace, "bursting", 1, messages)
 	s.awaitSubscription(t)
 	proxy.lag(longLag)
-	proxy.creates.hold(before, 1)
+	late := proxy.holdCreates(before, 1)
 
 	g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
-	g.Eventually(proxy.creates.held).WithTimeout(timeout).Should(Equal(createsAtOnce))
+	g.Eventually(late.Held).WithTimeout(timeout).Should(Equal(createsAtOnce))
 	var stop errgroup.Group
 	stop.Go(func() error { return stopped.Stop(t.Context()) })
 	s.awaitSilence(t)
-	g.Expect(proxy.creates.release()).To(Succeed())
+	g.Expect(late.Release()).To(Succeed())
 	g.Expect(stop.Wait()).To(Succeed(), "with status 0")
-	g.Expect(proxy.creates.unanswered()).To(BeZero(), "creates that the operator did not wait for")
+	g.Expect(late.Abandoned()).To(BeZero(), "creates that the operator did not wait for")
 	g.Expect(s.Witness.CatchUp(t.Context())).To(Succeed())
 	g.Expect(s.Witness.Created()).To(Equal(before+createsAtOnce), "Jobs of the operator that was stopped")
 

@@ -4,15 +4,13 @@
 package exactness
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
-	"strings"
-	"sync"
 	"testing"
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/inject"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
@@ -33,7 +31,16 @@ func TestAnswersGetLost(t *testing.T) {
 		c.scaledJob.awaitSubscription(t)
 	}
 	proxy.lag(longLag)
-	proxy.losses.follow(everyOther)
+	losses := []*inject.Rule{
+		{When: inject.After, Answer: inject.Status(http.StatusGatewayTimeout)},
+		{When: inject.After, Answer: inject.Status(http.StatusServiceUnavailable, "Retry-After", "0")}, // The client library retries.
+		{When: inject.Before, Answer: inject.Reset},
+		{When: inject.After, Answer: inject.Reset},
+	}
+	for i, loss := range losses { // Every other create gets lost, in each of these ways in turn.
+		loss.Match, loss.Skip, loss.Every = inject.CreatesJob, 1+2*i, 2*len(losses)
+		proxy.Add(loss)
+	}
 
 	for _, c := range claims {
 		g.Expect(c.scaledJob.PushTogether(t.Context(), messages)).To(Succeed())
@@ -42,7 +49,9 @@ func TestAnswersGetLost(t *testing.T) {
 		Fault:   "every other create fails: before it is carried out, or after, by a reset, a timeout or a demand to come again",
 		Promise: "a create that may have been carried out is sent again by the same name",
 	}, claims...)
-	g.Expect(proxy.losses.seen()).To(HaveEach(BeNumerically(">", 0)), "losses of each kind")
+	for _, loss := range losses {
+		g.Expect(loss.Hits()).To(BeNumerically(">", 0), "losses of each kind")
+	}
 }
 
 func TestTimeoutsInMidBatch(t *testing.T) {
@@ -67,129 +76,19 @@ func TestTimeoutsInMidBatch(t *testing.T) {
 			g.Expect(s.PushTogether(t.Context(), 1)).To(Succeed())
 			g.Expect(s.Witness.AwaitCreated(t.Context(), 1)).To(Succeed())
 			proxy.lag(longLag)
-			proxy.timeouts.strike(before, lost.creates)
+			// None of them is answered before they are together, or else the operator would send no others.
+			late := proxy.Add(&inject.Rule{
+				Match: inject.CreatesJob, Skip: before, Times: lost.creates, When: inject.Hold,
+				Answer: inject.Status(http.StatusGatewayTimeout),
+			})
 
 			g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
+			g.Eventually(late.Held).WithTimeout(timeout).Should(Equal(lost.creates))
+			g.Expect(late.Release()).To(Succeed())
 			prove(t, operator, witness.Row{
 				Fault: lost.fault + ", watches 0.5 s late", Promise: "what may have been created counts as created, and is sent again",
 			}, claim{scaledJob: s, jobs: 1 + messages})
-			made := proxy.timeouts.made()
-			// There are fewer if a sender gives up before all are under way, as on a busy machine.
-			g.Expect(len(made)).To(And(BeNumerically(">", 0), BeNumerically("<=", lost.creates)), "Jobs whose creates were answered by timeouts")
-			g.Expect(s.Witness.Unfinished()).To(ContainElements(made))
+			g.Expect(late.Codes()).To(ContainElement(http.StatusCreated), "creates that were carried out, and answered by timeouts")
 		})
-	}
-}
-
-// loss is what may go wrong with a create.
-type loss int
-
-const (
-	// answerReset: carried out, but the connection breaks before the answer.
-	answerReset loss = iota
-	// answerTimeout: carried out, but a gateway answers that it took too long.
-	answerTimeout
-	// answerRetry: carried out, but a gateway asks to come again, which the
-	// client library does by itself.
-	answerRetry
-	// requestReset: the connection breaks before the API server is reached.
-	requestReset
-
-	lossKinds // how many there are
-)
-
-// lossPlan says which creates go wrong, and how. They are numbered from 1.
-type lossPlan func(create int) (kind loss, lost bool)
-
-// everyOther has each kind of loss in turn.
-func everyOther(create int) (kind loss, lost bool) {
-	return loss(create / 2 % int(lossKinds)), create%2 == 0
-}
-
-var errReset = errors.New("connection reset")
-
-// losses befall the creates of Jobs, once there is a plan.
-type losses struct {
-	next http.RoundTripper
-
-	mu      sync.Mutex
-	plan    lossPlan
-	creates int
-	counts  [lossKinds]int
-}
-
-// follow begins to lose, and to count the creates anew.
-func (l *losses) follow(plan lossPlan) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.plan, l.creates = plan, 0
-}
-
-// sent is how many creates there were.
-func (l *losses) sent() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.creates
-}
-
-// seen is how often each kind of loss has happened.
-func (l *losses) seen() [lossKinds]int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.counts
-}
-
-// RoundTrip implements http.RoundTripper.
-func (l *losses) RoundTrip(request *http.Request) (*http.Response, error) {
-	kind, lost := l.draw(request)
-	if lost && kind == requestReset {
-		return nil, errReset
-	}
-	response, err := l.next.RoundTrip(request)
-	if err != nil || !lost {
-		return response, err
-	}
-	if err := response.Body.Close(); err != nil {
-		return nil, err
-	}
-	switch kind {
-	case answerReset:
-		return nil, errReset
-	case answerTimeout:
-		return gatewayAnswer(request, http.StatusGatewayTimeout, nil), nil
-	case answerRetry:
-		return gatewayAnswer(request, http.StatusServiceUnavailable, http.Header{"Retry-After": {"0"}}), nil
-	default:
-		return nil, fmt.Errorf("no such loss: %d", kind)
-	}
-}
-
-// draw says whether the request is a create that goes wrong, and how.
-func (l *losses) draw(request *http.Request) (kind loss, lost bool) {
-	if !createsJob(request) {
-		return 0, false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.creates++
-	if l.plan == nil {
-		return 0, false
-	}
-	if kind, lost = l.plan(l.creates); lost {
-		l.counts[kind]++
-	}
-	return kind, lost
-}
-
-// createsJob says whether the request is to create a Job, and not only to try it.
-func createsJob(request *http.Request) bool {
-	return request.Method == http.MethodPost && strings.HasSuffix(request.URL.Path, "/jobs") &&
-		!request.URL.Query().Has("dryRun")
-}
-
-func gatewayAnswer(request *http.Request, code int, header http.Header) *http.Response {
-	return &http.Response{
-		StatusCode: code, Header: header, Body: http.NoBody, Request: request,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
 }

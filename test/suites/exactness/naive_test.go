@@ -6,7 +6,6 @@ package exactness
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,117 +15,29 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // The negative control: by the same proxy, under the same storm and before the
 // same witness, the usual reconciler creates too many Jobs.
 func TestNaiveReconcilerCreatesTooMany(t *testing.T) {
 	t.Parallel()
-	for _, lag := range scene.RowsNamed(t, []time.Duration{shortLag, longLag}, time.Duration.String, longLag.String()) {
-		t.Run(lag.String(), func(t *testing.T) {
-			const due = 10
-			g := NewWithT(t)
-			namespace, proxy := newNamespace(t), startProxy(t)
-			s := newScaledJob(t, namespace, "capped", 1, due)
-			startNaive(t, proxy, s)
-			s.awaitSubscription(t)
-			proxy.lag(lag)
-
-			g.Expect(s.storm(t.Context())).To(Succeed())
-			g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", due))
-			g.Eventually(s.Witness.Verdict).WithTimeout(timeout).Should(ContainSubstring("unfinished"))
-		})
-	}
-}
-
-// A standby whose cache is stale takes over.
-func TestNaiveStandbyCreatesTooMany(t *testing.T) {
-	skip.UnderShort(t, "a control; TestNaiveReconcilerCreatesTooMany is enough to see that the witness can fail")
-	t.Parallel()
-	sighted, blind := startProxy(t), startProxy(t)
-	s := newScaledJob(t, newNamespace(t), "capped", 1, saturation)
-	election := func(options *ctrl.Options) {
-		options.LeaderElection, options.LeaderElectionReleaseOnCancel = true, true
-		options.LeaderElectionID, options.LeaderElectionNamespace = "naive", s.Object.Namespace
-	}
-	stopLeader := startNaive(t, sighted, s, election)
-	startNaive(t, blind, s, election)
-	blind.jobs.Set(frozen)
-
+	const due = 10
 	g := NewWithT(t)
-	g.Expect(s.PushTogether(t.Context(), stormPushes)).To(Succeed())
-	made := settle(t, s)
-	stopLeader()
-	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", made+saturation))
-}
-
-func TestTwoNaiveReconcilersCreateTooMany(t *testing.T) {
-	skip.UnderShort(t, "a control; TestNaiveReconcilerCreatesTooMany is enough to see that the witness can fail")
-	t.Parallel()
-	s := newScaledJob(t, newNamespace(t), "capped", 1, saturation)
-	for range 2 {
-		proxy := startProxy(t)
-		startNaive(t, proxy, s)
-		proxy.lag(longLag)
-	}
-
-	g := NewWithT(t)
-	g.Expect(s.PushTogether(t.Context(), stormPushes)).To(Succeed())
-	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", saturation))
-}
-
-// A create is carried out after the next reconciler has replaced it.
-func TestNaiveReconcilerAfterAnotherCreatesTooMany(t *testing.T) {
-	skip.UnderShort(t, "a control; TestNaiveReconcilerCreatesTooMany is enough to see that the witness can fail")
-	t.Parallel()
-	s := newScaledJob(t, newNamespace(t), "capped", 1, saturation)
-	former := startProxy(t)
-	stop := startNaive(t, former, s)
-	former.creates.hold(saturation/2, 1)
-
-	g := NewWithT(t)
-	g.Expect(s.PushTogether(t.Context(), stormPushes)).To(Succeed())
-	g.Eventually(former.creates.held).WithTimeout(timeout).Should(BeNumerically(">", 0))
-	stop()
-	startNaive(t, startProxy(t), s)
-	made := settle(t, s)
-	g.Expect(former.creates.release()).To(Succeed())
-	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", made))
-}
-
-// Jobs that go because their ScaledJob is deleted are replaced.
-func TestNaiveReconcilerReplacesWhatIsDeleted(t *testing.T) {
-	skip.UnderShort(t, "a control; TestNaiveReconcilerCreatesTooMany is enough to see that the witness can fail")
-	t.Parallel()
-	proxy := startProxy(t)
-	s := newScaledJob(t, newNamespace(t), "deleted", 1, saturation)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	s := newScaledJob(t, namespace, "capped", 1, due)
 	startNaive(t, proxy, s)
-	proxy.scaledJobs.Set(longLag)
+	s.awaitSubscription(t)
+	proxy.lag(longLag)
 
-	g := NewWithT(t)
-	g.Expect(s.PushTogether(t.Context(), stormPushes)).To(Succeed())
-	made := settle(t, s)
-	g.Expect(api.Delete(t.Context(), s.Object, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
-	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", made))
-}
-
-// settle returns how many Jobs there are once a naive reconciler takes them to be
-// enough. Some may be too many even without a fault.
-func settle(t *testing.T, s *scaledJob) (made int) {
-	t.Helper()
-	g := NewWithT(t)
-	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation))
-	g.Expect(scene.Pause(t.Context(), longLag)).To(Succeed()) // until its cache shows them
-	return s.Witness.Created()
+	g.Expect(s.storm(t.Context())).To(Succeed())
+	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", due))
+	g.Eventually(s.Witness.Verdict).WithTimeout(timeout).Should(ContainSubstring("unfinished"))
 }
 
 // naive is the reconciler that one writes first: it counts the Jobs in its
@@ -161,21 +72,15 @@ func (n naive) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: time.Second}, nil
 }
 
-// startNaive runs a naive reconciler for the namespace of the ScaledJob, which hears
-// of every push. It returns when its caches are filled, and gives back what stops
-// it.
-func startNaive(t *testing.T, through *proxy, s *scaledJob, adjust ...func(*ctrl.Options)) (stop func()) {
+// startNaive runs a naive reconciler for the namespace of the ScaledJob until the test ends, which hears of every push. It
+// returns when its caches are filled.
+func startNaive(t *testing.T, through *proxy, s *scaledJob) {
 	t.Helper()
 	g := NewWithT(t)
-	anyName := true
 	options := ctrl.Options{
-		Scheme:     api.Scheme(),
-		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{s.Object.Namespace: {}}},
-		Controller: config.Controller{SkipNameValidation: &anyName},
-	}
-	for _, apply := range adjust {
-		apply(&options)
+		Scheme:  api.Scheme(),
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		Cache:   cache.Options{DefaultNamespaces: map[string]cache.Config{s.Object.Namespace: {}}},
 	}
 	mgr, err := ctrl.NewManager(through.config(control.Config()), options)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -188,16 +93,14 @@ func startNaive(t *testing.T, through *proxy, s *scaledJob, adjust ...func(*ctrl
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	go hear(ctx, s.Object, pushes)
-	stop = sync.OnceFunc(func() {
+	t.Cleanup(func() {
 		cancel()
 		g.Expect(<-ended).To(Succeed())
 	})
-	t.Cleanup(stop)
 	for _, cached := range []client.Object{&batchv1.Job{}, &scaledjobv1.ScaledJob{}} {
 		_, err := mgr.GetCache().GetInformer(ctx, cached)
 		g.Expect(err).NotTo(HaveOccurred())
 	}
-	return stop
 }
 
 // hear passes on the notifications of the queue until ctx ends.

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/inject"
 )
 
 const (
@@ -27,16 +29,12 @@ const (
 	frozen = time.Hour
 )
 
-// proxy stands between one client and the API server. It refuses requests, delays
-// and ends watches and loses answers, if told so, and passes on all else,
-// credentials included.
+// proxy stands between one client and the API server. Rules say which requests go wrong, watches are delayed and ended, and
+// all else is passed on, credentials included.
 type proxy struct {
-	refusals         *refusals
-	expiries         *expiries
+	*inject.Injector
+
 	jobs, scaledJobs *cluster.Lag
-	losses           *losses
-	timeouts         *timeouts
-	creates          *lateCreates
 	server           *httptest.Server
 }
 
@@ -52,15 +50,12 @@ func startProxy(t *testing.T) *proxy {
 	transport := &http.Transport{TLSClientConfig: trust, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
 
-	p := &proxy{jobs: cluster.NewLag("jobs"), scaledJobs: cluster.NewLag("scaledjobs"), creates: &lateCreates{next: transport}}
-	p.timeouts = &timeouts{next: p.creates}
-	p.losses = &losses{next: p.timeouts}
+	p := &proxy{jobs: cluster.NewLag("jobs"), scaledJobs: cluster.NewLag("scaledjobs")}
+	p.Injector = inject.New(p.scaledJobs.Wrap(p.jobs.Wrap(transport)))
 	silent := log.New(io.Discard, "", 0)
-	p.expiries = &expiries{next: p.scaledJobs.Wrap(p.jobs.Wrap(p.losses))}
-	p.refusals = &refusals{next: p.expiries}
 	p.server = httptest.NewUnstartedServer(&httputil.ReverseProxy{
 		Rewrite:       func(request *httputil.ProxyRequest) { request.SetURL(target) },
-		Transport:     p.refusals,
+		Transport:     p,
 		FlushInterval: -1, // a watch event is not kept for the next one
 		ErrorHandler:  reset,
 		ErrorLog:      silent,
@@ -90,6 +85,25 @@ func (p *proxy) config(direct *rest.Config) *rest.Config {
 func (p *proxy) lag(delay time.Duration) {
 	p.jobs.Set(delay)
 	p.scaledJobs.Set(delay)
+}
+
+// countCreates counts the creates of Jobs from now on.
+func (p *proxy) countCreates() *inject.Rule { return p.Add(&inject.Rule{Match: inject.CreatesJob}) }
+
+// holdCreates lets so many creates of Jobs pass, and then holds one of every interval.
+func (p *proxy) holdCreates(passing, interval int) *inject.Rule {
+	return p.Add(&inject.Rule{Match: inject.CreatesJob, Skip: passing, Every: interval, When: inject.Hold})
+}
+
+// expire has the next watch of each of the resources expire, and returns how many have not yet.
+func (p *proxy) expire(resources ...string) (left func() int) {
+	var rules []*inject.Rule
+	for _, resource := range resources {
+		rules = append(rules, p.Add(&inject.Rule{Match: inject.WatchOf(resource), Times: 1, Answer: inject.Expired}))
+	}
+	return func() int {
+		return len(slices.DeleteFunc(slices.Clone(rules), func(rule *inject.Rule) bool { return rule.Hits() > 0 }))
+	}
 }
 
 // disconnect breaks all connections, with whatever is under way on them.

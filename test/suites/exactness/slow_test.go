@@ -13,26 +13,16 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/inject"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // slowCreates takes its time over the creates of Jobs in one namespace, as an admission webhook that is configured
 // there does.
-type slowCreates struct {
-	next      http.RoundTripper
-	namespace string
-	delay     time.Duration
-}
-
-func (s slowCreates) RoundTrip(request *http.Request) (*http.Response, error) {
-	if createsJob(request) && strings.Contains(request.URL.Path, "/"+s.namespace+"/") {
-		select {
-		case <-time.After(s.delay):
-		case <-request.Context().Done():
-			return nil, request.Context().Err()
-		}
-	}
-	return s.next.RoundTrip(request)
+func (p *proxy) slowCreates(namespace string, delay time.Duration) {
+	p.Add(&inject.Rule{Answer: inject.Delay(delay), Match: func(request *http.Request) bool {
+		return inject.CreatesJob(request) && strings.Contains(request.URL.Path, "/"+namespace+"/")
+	}})
 }
 
 // A slow admission webhook of one namespace must not keep the others waiting.
@@ -41,7 +31,7 @@ func TestSlowCreatesOfOneNamespaceDoNotHoldUpAnother(t *testing.T) {
 	const crowd = 40
 	g := NewWithT(t)
 	slow, other, through := newNamespace(t), newNamespace(t), startProxy(t)
-	through.creates.next = slowCreates{next: through.creates.next, namespace: slow, delay: 10 * time.Second}
+	through.slowCreates(slow, 10*time.Second)
 	startOperator(t, through, []string{slow, other})
 	victim := newScaledJob(t, other, "victim", 1, 100, func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = 3600 })
 	victim.awaitSubscription(t)

@@ -32,7 +32,7 @@ func TestLeaderStandsStill(t *testing.T) {
 	namespace := newNamespace(t)
 	election := elect(t, namespace)
 	slow := startProxy(t)
-	slow.creates.next = slowCreates{next: slow.creates.next, namespace: namespace, delay: 300 * time.Millisecond}
+	slow.slowCreates(namespace, 300*time.Millisecond)
 	leader := startOperator(t, slow, []string{namespace}, election...)
 	none := int32(0)
 	var all []*scaledJob

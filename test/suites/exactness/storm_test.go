@@ -15,12 +15,6 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
-// lags are those that storms are met under.
-var lags = []time.Duration{0, 100 * time.Millisecond, 500 * time.Millisecond}
-
-// scopes say how many namespaces an operator watches.
-var scopes = [...]string{"all namespaces", "one namespace", "two namespaces"}
-
 func TestBurst(t *testing.T) {
 	t.Parallel()
 	const messages = 1000
@@ -40,27 +34,20 @@ func TestBurst(t *testing.T) {
 // The operator of this test would take the ScaledJobs of all others for its
 // own, so that it is not parallel to any.
 func TestStormWatchingAllNamespaces(t *testing.T) {
-	weatherStorms(t, [3]string{newNamespace(t), newNamespace(t), newNamespace(t)})
-}
-
-func TestStormWatchingOneNamespace(t *testing.T) {
-	skip.UnderShort(t, "TestStormWatchingAllNamespaces is the same storm; only the caches differ")
-	t.Parallel()
-	namespace := newNamespace(t)
-	weatherStorms(t, [3]string{namespace, namespace, namespace}, namespace)
+	weatherStorms(t, "all namespaces", []time.Duration{0, longLag}, [3]string{newNamespace(t), newNamespace(t), newNamespace(t)})
 }
 
 func TestStormWatchingTwoNamespaces(t *testing.T) {
 	skip.UnderShort(t, "TestStormWatchingAllNamespaces is the same storm; internal/jobcontrol tests several caches")
 	t.Parallel()
 	first, second := newNamespace(t), newNamespace(t)
-	weatherStorms(t, [3]string{first, second, first}, first, second)
+	weatherStorms(t, "two namespaces", []time.Duration{longLag}, [3]string{first, second, first}, first, second)
 }
 
 // weatherStorms has one operator meet storms under every lag. In each there are
 // three ScaledJobs, in these namespaces: one that is at its limit from the first
 // moment, one that grows step by step, and one whose slots are freed at random.
-func weatherStorms(t *testing.T, namespaces [3]string, watched ...string) {
+func weatherStorms(t *testing.T, scope string, lags []time.Duration, namespaces [3]string, watched ...string) {
 	t.Helper()
 	proxy := startProxy(t)
 	operator := startOperator(t, proxy, watched)
@@ -79,7 +66,7 @@ func weatherStorms(t *testing.T, namespaces [3]string, watched ...string) {
 			g.Expect(finished).To(BeNumerically(">", 0), "finished Jobs")
 
 			prove(t, operator, witness.Row{
-				Fault:   fmt.Sprintf("storm, watches %s late, watching %s", lag, scopes[len(watched)]),
+				Fault:   fmt.Sprintf("storm, watches %s late, watching %s", lag, scope),
 				Promise: "no Job is created twice, and freed slots are filled",
 			},
 				claim{scaledJob: capped, jobs: 10},

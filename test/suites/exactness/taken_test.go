@@ -12,37 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
-
-// Jobs which somebody else has created for the ScaledJob are there, and the cache
-// shows nothing of them. They are among those that are due.
-func TestNamesTakenByJobsOfOurs(t *testing.T) {
-	skip.UnderShort(t, "TestNamesTakenByJobsOfOthers takes names in the same way")
-	t.Parallel()
-	const due = 10
-	g := NewWithT(t)
-	namespace, proxy := newNamespace(t), startProxy(t)
-	operator := startOperator(t, proxy, []string{namespace})
-	s := newScaledJob(t, namespace, "taken", 1, due)
-	s.awaitSubscription(t)
-	// Else the list at the start of the operator would have the Jobs that follow.
-	g.Eventually(s.reconciles).WithArguments(t.Context(), operator).WithTimeout(timeout).Should(BeNumerically(">", 0))
-	proxy.lag(frozen)
-	s.CountPushed(due)
-	for _, ordinal := range []int64{1, 3, 4, 8} {
-		g.Expect(api.Create(t.Context(), jobs.Build(s.Object, "template", ordinal, 0))).To(Succeed())
-	}
-
-	g.Expect(s.PushTogether(t.Context(), due)).To(Succeed())
-	g.Eventually(proxy.losses.sent).WithTimeout(timeout).Should(BeNumerically(">", 0), "creates")
-	proxy.lag(longLag)
-	prove(t, operator, witness.Row{
-		Fault:   "Jobs of the next names exist, are controlled by the ScaledJob, and the cache shows none of them",
-		Promise: "they count",
-	}, claim{scaledJob: s, jobs: due})
-}
 
 func TestNamesTakenByJobsOfOthers(t *testing.T) {
 	t.Parallel()

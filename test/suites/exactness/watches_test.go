@@ -4,11 +4,6 @@
 package exactness
 
 import (
-	"io"
-	"net/http"
-	"path"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,7 +17,6 @@ import (
 func TestWatchesFreeze(t *testing.T) {
 	t.Parallel()
 	for name, freeze := range scene.Rows(t, map[string]func(*proxy, time.Duration){
-		"of Jobs":                func(p *proxy, lag time.Duration) { p.jobs.Set(lag) },
 		"of ScaledJobs":          func(p *proxy, lag time.Duration) { p.scaledJobs.Set(lag) },
 		"of Jobs and ScaledJobs": (*proxy).lag,
 	}, "of Jobs and ScaledJobs") {
@@ -74,10 +68,10 @@ func TestWatchesExpire(t *testing.T) {
 	// Twice, what the watches have not delivered yet is lost for good.
 	for _, jobs := range []int{10, 30} {
 		g.Expect(p.growing.Witness.AwaitCreated(t.Context(), jobs)).To(Succeed())
-		p.proxy.expiries.await("jobs", "scaledjobs")
+		left := p.proxy.expire("jobs", "scaledjobs")
 		p.proxy.jobs.End()
 		p.proxy.scaledJobs.End()
-		g.Eventually(p.proxy.expiries.left).WithTimeout(timeout).Should(BeZero(), "watches that have not expired")
+		g.Eventually(left).WithTimeout(timeout).Should(BeZero(), "watches that have not expired")
 	}
 	g.Expect(storms.Wait()).To(Succeed())
 	p.prove(t, witness.Row{
@@ -85,57 +79,3 @@ func TestWatchesExpire(t *testing.T) {
 		Promise: "what the list shows late is awaited as well",
 	})
 }
-
-// expiries make the next watch of some resources too old to go on, so that all objects are listed again.
-type expiries struct {
-	next http.RoundTripper
-
-	mu  sync.Mutex
-	due map[string]bool // by resource
-}
-
-// expired is what an API server answers to a watch that is too old.
-const expired = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
-	`"message":"too old resource version: 1 (2)","reason":"Expired","code":410}}`
-
-// await lets the next watch of each of the resources expire.
-func (e *expiries) await(resources ...string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.due = map[string]bool{}
-	for _, resource := range resources {
-		e.due[resource] = true
-	}
-}
-
-// left is how many watches have not expired yet.
-func (e *expiries) left() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.due)
-}
-
-// RoundTrip implements http.RoundTripper.
-func (e *expiries) RoundTrip(request *http.Request) (*http.Response, error) {
-	if !e.strike(request) {
-		return e.next.RoundTrip(request)
-	}
-	response := gatewayAnswer(request, http.StatusOK, http.Header{"Content-Type": {"application/json"}})
-	response.Body = io.NopCloser(strings.NewReader(expired))
-	return response, nil
-}
-
-// strike reports whether a request begins a watch that is to expire. One that lists all objects first has not to, and ends
-// the wait: client-go begins so after a watch of less than a second without an event.
-func (e *expiries) strike(request *http.Request) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	resource := path.Base(request.URL.Path)
-	if !e.due[resource] || !watches(request) {
-		return false
-	}
-	delete(e.due, resource)
-	return !request.URL.Query().Has("sendInitialEvents")
-}
-
-func watches(request *http.Request) bool { return request.URL.Query().Get("watch") != "" }

@@ -35,18 +35,6 @@ func clientFaults() []Fault {
 			Within:        atNextAttempt,
 			Strike:        strikeKills,
 		}, {
-			Name:    "CLIENT PAUSE ALL",
-			Promise: "messages sent meanwhile get their Jobs at its end",
-			Short:   3 * time.Second, Long: 20 * time.Second,
-			Within: atNextAttempt,
-			Strike: pauseClients("ALL"),
-		}, {
-			Name:    "CLIENT PAUSE WRITE",
-			Promise: "messages sent meanwhile get their Jobs at its end",
-			Short:   3 * time.Second, Long: 20 * time.Second,
-			Within: atNextAttempt,
-			Strike: pauseClients("WRITE"),
-		}, {
 			Name:          "killed as a slow consumer",
 			Promise:       "messages whose announcement was thrown away get their Jobs",
 			OfSubscribers: true,
@@ -100,16 +88,6 @@ func (t *Target) killSubscribers(ctx context.Context) error {
 		return errors.New("there was no subscriber to kill")
 	}
 	return nil
-}
-
-// pauseClients has a fault that no command ends: those wait as well.
-func pauseClients(mode string) Strike {
-	return func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
-		if err := target.command(ctx, "CLIENT", "PAUSE", lasting.Milliseconds(), mode); err != nil {
-			return err
-		}
-		return errors.Join(during(ctx, lasting, meanwhile), target.command(ctx, "CLIENT", "UNPAUSE"))
-	}
 }
 
 // strikeSlowConsumer keeps back what goes to the operator, and floods its

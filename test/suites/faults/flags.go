@@ -25,7 +25,7 @@ const trackedMeanwhile = `notify-keyspace-events "", keys tracked`
 func flagFaults() []QueueFault {
 	const promise = "polled meanwhile, and messages since the last poll get their Jobs when the flags are back"
 	var all []QueueFault
-	for _, flags := range []string{"", "Kg", "El"} {
+	for _, flags := range []string{"", "El"} {
 		all = append(all, QueueFault{
 			Fault{Name: fmt.Sprintf("notify-keyspace-events %q", flags), Promise: promise, Within: atNextQuestion},
 			func(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {

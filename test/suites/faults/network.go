@@ -33,23 +33,12 @@ func networkFaults() []Fault {
 			Short:   3 * time.Second, Long: 30 * time.Second,
 			AtStart: true,
 			Within:  atNextAttempt,
-			Strike:  hold(tcpproxy.Both),
-		}, {
-			Name:    "network down from server to operator",
-			Promise: "messages sent meanwhile get their Jobs when it is up",
-			Short:   3 * time.Second, Long: 30 * time.Second,
-			Within: atNextAttempt,
-			Strike: hold(tcpproxy.ToClient),
+			Strike:  strikeNetworkDown,
 		}, {
 			Name:    "half-open in both directions",
 			Promise: "found by the next ping, and no message is missed",
 			Within:  atNextPing,
 			Strike:  once(func(proxy *tcpproxy.Proxy) { proxy.Strand(tcpproxy.Both) }),
-		}, {
-			Name:    "half-open from server to operator",
-			Promise: "found by the next ping, and no message is missed",
-			Within:  atNextPing,
-			Strike:  once(func(proxy *tcpproxy.Proxy) { proxy.Strand(tcpproxy.ToClient) }),
 		}, {
 			Name:    "a message stalls half-way",
 			Promise: "found by the next ping, and no message is missed",
@@ -71,12 +60,9 @@ func networkFaults() []Fault {
 	}
 }
 
-// hold has a fault that stops the bytes in these directions.
-func hold(d tcpproxy.Direction) Strike {
-	return func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
-		target.Proxy.Hold(d)
-		return errors.Join(during(ctx, lasting, meanwhile), target.Proxy.Pass())
-	}
+func strikeNetworkDown(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
+	target.Proxy.Hold(tcpproxy.Both)
+	return errors.Join(during(ctx, lasting, meanwhile), target.Proxy.Pass())
 }
 
 // once has a fault of the connections that are open. It has no end: they stay as

@@ -12,14 +12,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-const (
-	// forcedReconciles are made of a ScaledJob to see that nothing more comes of it, restReconciles follow on them by
-	// the resync.
-	forcedReconciles = 100
-	restReconciles   = 3
-	// quietPeriod is for how long there must be no reconcile for the operator to be at rest.
-	quietPeriod = 1500 * time.Millisecond
-)
+// quietPeriod is for how long there must be no reconcile for the operator to be at rest.
+const quietPeriod = 1500 * time.Millisecond
 
 // Queue is a list in Redis and the ScaledJob that names it, none of whose Jobs ever finishes. Each message is due one
 // Job. Its methods must not be called concurrently.
@@ -105,33 +99,4 @@ func (q *Queue) AwaitRest(ctx context.Context) error { return q.AwaitQuiet(ctx, 
 
 // Prove has the operator look many more times, and the resync come as well, and
 // returns an error if a Job was created that was not due, or none that was.
-func (q *Queue) Prove(ctx context.Context) error {
-	if err := q.Disturb(ctx, forcedReconciles); err != nil {
-		return err
-	}
-	if err := q.resync(ctx); err != nil {
-		return err
-	}
-	if err := q.Witness.CatchUp(ctx); err != nil {
-		return err
-	}
-	if fault := q.Witness.Verdict(); fault != "" {
-		return fmt.Errorf("ScaledJob %s: %s", q.Name, fault)
-	}
-	expected, err := q.Expected(ctx)
-	if created := q.Witness.Created(); err == nil && created != expected {
-		err = fmt.Errorf("ScaledJob %s has got %d Jobs, and %d were due", q.Name, created, expected)
-	}
-	return err
-}
-
-// resync sets the shortest polling interval for a few reconciles.
-func (q *Queue) resync(ctx context.Context) error {
-	if err := q.Update(ctx, scene.Polling(1)); err != nil {
-		return err
-	}
-	if err := q.AwaitReconciles(ctx, restReconciles); err != nil {
-		return fmt.Errorf("waiting for the resync: %w", err)
-	}
-	return q.Update(ctx, scene.Polling(scene.Never))
-}
+func (q *Queue) Prove(ctx context.Context) error { return q.Exactly(ctx, q.Expected) }

@@ -24,19 +24,6 @@ func refusals() []Fault {
 			AtStart: true,
 			Within:  atNextAttempt,
 			Strike:  strikeBusy,
-		}, {
-			Name:    "OOM",
-			Promise: "only messages that Redis took get Jobs",
-			Short:   2 * time.Second, Long: 15 * time.Second,
-			Within: atNextAttempt,
-			Strike: strikeOutOfMemory,
-		}, {
-			Name:    "MASTERDOWN",
-			Promise: "messages of the last moment before get their Jobs when the server is a master",
-			Short:   2 * time.Second, Long: 15 * time.Second,
-			AtStart: true,
-			Within:  atNextAttempt,
-			Strike:  strikeMasterDown,
 		},
 	}
 }
@@ -62,23 +49,4 @@ func (t *Target) loopForever(ctx context.Context) error {
 		return nil
 	}
 	return err
-}
-
-func strikeOutOfMemory(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
-	if err := target.configure(ctx, "maxmemory", 1); err != nil {
-		return err
-	}
-	err := target.awaitRefusal(ctx, "OOM", "SET", "filler", "x")
-	return errors.Join(err, during(ctx, lasting, meanwhile), target.configure(ctx, "maxmemory", 0))
-}
-
-// strikeMasterDown has the operator come back to a server that has lost its
-// master, and has messages of which the operator does not know.
-func strikeMasterDown(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
-	err := errors.Join(target.cutOff(), meanwhile(ctx),
-		target.configure(ctx, "replica-serve-stale-data", "no"),
-		target.command(ctx, "REPLICAOF", "127.0.0.1", "1"), // where nobody is
-		target.awaitRefusal(ctx, "MASTERDOWN", "LLEN", "filler"),
-		target.Proxy.Pass(), scene.Pause(ctx, lasting))
-	return errors.Join(err, target.command(ctx, "REPLICAOF", "NO", "ONE"))
 }

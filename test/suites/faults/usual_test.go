@@ -15,45 +15,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // deafness is how long a wake-up must not come to be deemed lost. The operator
 // would have found what is wrong by then.
 const deafness = atNextPing + 3*time.Second
 
-// The negative controls: before the same faults and the same oracle, the watcher
+// The negative control: before the same fault and the same oracle, the watcher
 // that one writes first loses wake-ups.
-
-func TestUsualWatcherStaysDeafOnAHalfOpenConnection(t *testing.T) {
-	skip.UnderShort(t, "a control; TestUsualWatcherMissesWhatComesBetweenReadAndSubscription is enough")
-	t.Parallel()
-	expectUsualToLose(t, "half-open from server to operator")
-}
-
-// The client library subscribes again by itself, and tells nobody.
-func TestUsualWatcherMissesWhatComesDuringAReconnect(t *testing.T) {
-	skip.UnderShort(t, "a control; TestUsualWatcherMissesWhatComesBetweenReadAndSubscription is enough")
-	t.Parallel()
-	expectAwake(t, expectUsualToLose(t, "connections reset, new ones refused"))
-}
-
-// expectUsualToLose plays a fault before a usual watcher, to which it must be too much.
-func expectUsualToLose(t *testing.T, name string) *Fixture {
-	t.Helper()
-	g := NewWithT(t)
-	fixture, watcher := newUsual(t)
-	g.Expect(watcher.look(t.Context())).To(Succeed())
-	watcher.start(t)
-	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
-
-	fault := named(t, name)
-	row, err := fixture.Play(t.Context(), fault, fault.Short)
-	g.Expect(err).To(MatchError(ContainSubstring("after the fault")))
-	g.Expect(row.Lost).To(BeNumerically(">", 0))
-	return fixture
-}
-
 func TestUsualWatcherMissesWhatComesBetweenReadAndSubscription(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -66,13 +35,7 @@ func TestUsualWatcherMissesWhatComesBetweenReadAndSubscription(t *testing.T) {
 	})
 	g.Expect(err).To(MatchError(ContainSubstring("after the fault")))
 	g.Expect(row.Lost).To(BeNumerically(">", 0))
-	expectAwake(t, fixture)
-}
-
-// expectAwake sees that the watcher works: it hears of what comes next.
-func expectAwake(t *testing.T, fixture *Fixture) {
-	t.Helper()
-	g := NewWithT(t)
+	// It works: it hears of what comes next.
 	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
 	g.Expect(fixture.Push(t.Context())).To(Succeed())
 	g.Expect(fixture.AwaitExpected(t.Context())).To(Succeed())

@@ -49,7 +49,7 @@ func runContainers(t *testing.T, scaledJob string) {
 	t.Cleanup(func() {
 		cancel()
 		pods.Stop()
-		if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		if err := group.Wait(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -78,17 +78,19 @@ func runContainer(ctx context.Context, pod *corev1.Pod, path string) error {
 		process.Env = append(process.Env, each.Name+"="+value)
 	}
 	var exit *exec.ExitError
-	if err := process.Run(); err != nil && !errors.As(err, &exit) {
+	err = process.Run()
+	switch {
+	case errors.Is(context.Cause(ctx), context.Canceled): // The test is over.
+		return nil
+	case err == nil, errors.As(err, &exit):
+		return ended(ctx, pod, process.ProcessState.ExitCode())
+	default:
 		return fmt.Errorf("running a container: %w", err)
 	}
-	return ended(ctx, pod, process.ProcessState.ExitCode())
 }
 
 // ended writes into the status of a Pod that its container has ended.
 func ended(ctx context.Context, pod *corev1.Pod, code int) error {
-	if ctx.Err() != nil {
-		return nil // The test is over, and the container was killed.
-	}
 	changed := pod.DeepCopy()
 	changed.Status.Phase = corev1.PodSucceeded
 	if code != 0 {

@@ -6,6 +6,8 @@
 // operator. The conditions must name the cause, in the words of whoever caused it, and the cure. When the cause ends,
 // they must say so without an edit of the ScaledJob.
 //
+// kubectl scaledjob explain must name the same cause and cure.
+//
 // The situations are a table, in one file for each part: what refuses Jobs, why Jobs do not run, Redis, and the spec.
 // With -args -record=FOLDER, what kubectl describe shows in each situation is written to a file there, for people to
 // read: do they find the cause? The files have numbers instead of names, and answers.txt has the names.

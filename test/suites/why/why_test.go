@@ -4,6 +4,8 @@
 package why
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +19,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/cli"
+	"miracle.dev/scaledjob-operator/internal/cli/doctor"
+	"miracle.dev/scaledjob-operator/internal/cli/explain"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
@@ -117,6 +122,10 @@ func (w situation) play(t *testing.T, mode scaledjobv1.ScalingMode, title string
 	s := newStage(t, w.restricted, mode)
 	w.bring(s)
 	s.expect(append([]claim{w.says}, w.also...)...)
+	s.expectExplained(w.says)
+	if w.says.isFault() {
+		s.Expect(s.examined()).To(ContainElement(ContainSubstring("("+w.says.reason+")")), "kubectl scaledjob doctor")
+	}
 	s.expectOnce(w.event)
 	s.record(title)
 	if w.cure != nil {
@@ -126,6 +135,12 @@ func (w situation) play(t *testing.T, mode scaledjobv1.ScalingMode, title string
 		w.then = well
 	}
 	s.expect(w.then...)
+	if !slices.ContainsFunc(w.then, func(each claim) bool { return each.reason == w.says.reason }) {
+		s.expectNotExplained(w.says)
+	}
+	if !slices.ContainsFunc(w.then, claim.isFault) {
+		s.Eventually(s.examined).Should(BeEmpty(), "kubectl scaledjob doctor invents nothing")
+	}
 	s.expectJobs()
 	s.expectOnce(w.event)
 }
@@ -134,6 +149,85 @@ func (w situation) play(t *testing.T, mode scaledjobv1.ScalingMode, title string
 func (s *stage) expect(claims ...claim) {
 	s.t.Helper()
 	s.Eventually(func() []string { return s.missing(claims) }).Should(BeEmpty(), s.explain)
+}
+
+// expectExplained waits until kubectl scaledjob explain gives the reason and the words of a claim: the status may be written
+// again meanwhile.
+func (s *stage) expectExplained(claimed claim) {
+	s.t.Helper()
+	words := s.fillAll(claimed.words)
+	if !claimed.usual() {
+		words = append(words, "("+claimed.reason+")")
+	}
+	s.Eventually(s.explained).Should(containAll(words), s.explain)
+}
+
+// expectNotExplained waits until kubectl scaledjob explain does not give the reason of a claim any more.
+func (s *stage) expectNotExplained(claimed claim) {
+	s.t.Helper()
+	if !claimed.usual() {
+		s.Eventually(s.explained).ShouldNot(ContainSubstring("("+claimed.reason+")"), s.explain)
+	}
+}
+
+// usual reports whether the reason is one that the condition has too when nothing is wrong.
+func (c claim) usual() bool {
+	return slices.ContainsFunc(well, func(each claim) bool { return each.kind == c.kind && each.reason == c.reason })
+}
+
+// isFault reports whether something is wrong, which is neither a limit of the spec nor only slower.
+func (c claim) isFault() bool {
+	switch c.kind {
+	case scaledjobv1.ConditionScalingLimited:
+		own := []string{scaledjobv1.ReasonAtMaxReplicas, scaledjobv1.ReasonAtMaxPending, scaledjobv1.ReasonSuspended}
+		return c.status == yes && !slices.Contains(own, c.reason)
+	case scaledjobv1.ConditionNotificationsActive:
+		return false
+	}
+	return c.status == no
+}
+
+// examined is what kubectl scaledjob doctor finds in what the operator reports. The operator is no Deployment here, so that
+// the other checks find something in any case.
+func (s *stage) examined() (found []string) {
+	out, errOut, _ := s.command("doctor", s.Name, "--output=json")
+	s.Expect(errOut).To(BeEmpty())
+	var is doctor.Report
+	s.Expect(json.Unmarshal([]byte(out), &is)).To(Succeed())
+	for _, check := range is.Checks {
+		if check.ID != "conditions" {
+			continue
+		}
+		for _, each := range check.Findings {
+			if each.Level == doctor.Warning || each.Level == doctor.Error {
+				found = append(found, each.Message)
+			}
+		}
+	}
+	return found
+}
+
+// command runs a command of kubectl scaledjob in the namespace.
+func (s *stage) command(args ...string) (out, errOut string, code int) {
+	var printed, failed bytes.Buffer
+	code = cli.Run(s.t.Context(), cli.Options{
+		Args: append([]string{"--kubeconfig=" + s.in.Cluster.Kubeconfig(), "--namespace=" + s.Namespace}, args...),
+		In:   strings.NewReader(""), Out: &printed, ErrOut: &failed, Version: "test",
+	})
+	return printed.String(), failed.String(), code
+}
+
+// explained is why there are so many Jobs, and what would change it, as kubectl scaledjob explain says it.
+func (s *stage) explained() string {
+	out, errOut, code := s.command("explain", s.Name, "--output=json")
+	s.Expect(code).To(BeZero(), errOut)
+	var is explain.Explanation
+	s.Expect(json.Unmarshal([]byte(out), &is)).To(Succeed())
+	lines := slices.Concat([]string{is.Summary}, is.Why, is.Changes, is.Next)
+	for _, each := range is.Jobs.Waiting {
+		lines = append(lines, each.Reason+": "+each.Message)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // missing is what conditions of the current spec do not say although it is claimed.
@@ -260,4 +354,16 @@ func TestSituationsHaveNamesOfTheirOwn(t *testing.T) {
 		g.Expect(known).NotTo(HaveKey(each.name))
 		known[each.name] = true
 	}
+}
+
+// Twenty faults at least are found by doctor and explained by explain, by the real operator's reports.
+func TestThereAreTwentyFaults(t *testing.T) {
+	t.Parallel()
+	faults := 0
+	for _, each := range situations() {
+		if each.says.isFault() {
+			faults++
+		}
+	}
+	NewWithT(t).Expect(faults).To(BeNumerically(">=", 20))
 }

@@ -33,10 +33,10 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// fleetWorkers is the number of workers of a fleet, as by default.
-const fleetWorkers = 32
+// workersAtOnce is the number of workers of manyScaledJobs, as by default.
+const workersAtOnce = 32
 
-// The kinds of requests of a fleet.
+// The kinds of requests of manyScaledJobs.
 const (
 	creating = "create"
 	checking = "dry run"
@@ -51,10 +51,10 @@ type exchange struct {
 	ended bool
 }
 
-// fleet is a world with many ScaledJobs, behind the work queue and the workers of controller-runtime. It runs in a
+// manyScaledJobs is a fakeEnv with many ScaledJobs, behind the work queue and the workers of controller-runtime. It runs in a
 // bubble of testing/synctest.
-type fleet struct {
-	*world
+type manyScaledJobs struct {
+	*fakeEnv
 
 	mu  sync.Mutex
 	log []exchange
@@ -64,28 +64,28 @@ type fleet struct {
 	onRequest func(ctx context.Context, kind string, of types.NamespacedName) error
 }
 
-// newFleet starts the workers for these ScaledJobs and Jobs.
-func newFleet(t *testing.T, objects ...client.Object) *fleet {
+// newManyScaledJobs starts the workers for these ScaledJobs and Jobs.
+func newManyScaledJobs(t *testing.T, objects ...client.Object) *manyScaledJobs {
 	t.Helper()
-	return newFleetSharing(t, fleetWorkers, objects...)
+	return newManyScaledJobsSharing(t, workersAtOnce, objects...)
 }
 
-// newFleetSharing starts the workers, of which each namespace has its share of this many.
-func newFleetSharing(t *testing.T, shared int, objects ...client.Object) *fleet {
+// newManyScaledJobsSharing starts the workers, of which each namespace has its share of this many.
+func newManyScaledJobsSharing(t *testing.T, shared int, objects ...client.Object) *manyScaledJobs {
 	t.Helper()
-	return newFleetOf(t, newWorld(t, objects...), shared, objects...)
+	return newManyScaledJobsIn(t, newFakeEnv(t, objects...), shared, objects...)
 }
 
-// newFleetOf starts the workers in a world with these objects.
-func newFleetOf(t *testing.T, w *world, shared int, objects ...client.Object) *fleet {
+// newManyScaledJobsIn starts the workers in a fakeEnv with these objects.
+func newManyScaledJobsIn(t *testing.T, w *fakeEnv, shared int, objects ...client.Object) *manyScaledJobs {
 	t.Helper()
-	f := &fleet{world: w, existing: map[types.UID]map[string]*batchv1.Job{}}
+	f := &manyScaledJobs{fakeEnv: w, existing: map[types.UID]map[string]*batchv1.Job{}}
 	for _, object := range objects {
 		if job, ok := object.(*batchv1.Job); ok {
 			f.exists(job)
 		}
 	}
-	f.r.Cache = fleetCache{cacheReader: f.r.Cache, fleet: f}
+	f.r.Cache = indexedCache{cacheReader: f.r.Cache, of: f}
 	f.onRequest = func(context.Context, string, types.NamespacedName) error { return nil }
 	f.r.Watcher, f.r.Servers, f.r.Recorder = deafWatcher{}, manyServers{}, silence{}
 	f.r.Client = interceptor.NewClient(f.r.Client.(client.WithWatch), interceptor.Funcs{
@@ -97,11 +97,11 @@ func newFleetOf(t *testing.T, w *world, shared int, objects ...client.Object) *f
 }
 
 // start runs the controller until the test ends.
-func (f *fleet) start(t *testing.T, shared int) {
+func (f *manyScaledJobs) start(t *testing.T, shared int) {
 	t.Helper()
-	loop, err := controller.NewUnmanaged("fleet", controller.Options{
+	loop, err := controller.NewUnmanaged("many", controller.Options{
 		Reconciler:              f.r,
-		MaxConcurrentReconciles: fleetWorkers,
+		MaxConcurrentReconciles: workersAtOnce,
 		ReconciliationTimeout:   reconcileTimeout,
 		RateLimiter:             enqueue.RateLimiter(),
 		NewQueue:                enqueue.NewQueue(shared, f.r.Metrics.Parked),
@@ -122,7 +122,7 @@ func (f *fleet) start(t *testing.T, shared int) {
 }
 
 // request carries out a request, and notes its beginning and its end.
-func (f *fleet) request(ctx context.Context, kind string, of types.NamespacedName, send func() error) error {
+func (f *manyScaledJobs) request(ctx context.Context, kind string, of types.NamespacedName, send func() error) error {
 	f.note(exchange{kind, of, false})
 	defer f.note(exchange{kind, of, true})
 	f.mu.Lock()
@@ -134,13 +134,13 @@ func (f *fleet) request(ctx context.Context, kind string, of types.NamespacedNam
 	return send()
 }
 
-func (f *fleet) note(happened exchange) {
+func (f *manyScaledJobs) note(happened exchange) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.log = append(f.log, happened)
 }
 
-func (f *fleet) createJob(
+func (f *manyScaledJobs) createJob(
 	ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption,
 ) error {
 	kind := creating
@@ -157,7 +157,7 @@ func (f *fleet) createJob(
 }
 
 // exists adds a Job to those that the cache shows.
-func (f *fleet) exists(job *batchv1.Job) {
+func (f *manyScaledJobs) exists(job *batchv1.Job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	owner := jobs.ControllerUID(job)
@@ -167,20 +167,20 @@ func (f *fleet) exists(job *batchv1.Job) {
 	f.existing[owner][job.Name] = job
 }
 
-// fleetCache shows the Jobs of a fleet.
-type fleetCache struct {
+// indexedCache shows the Jobs of manyScaledJobs.
+type indexedCache struct {
 	cacheReader
 
-	fleet *fleet
+	of *manyScaledJobs
 }
 
-func (c fleetCache) Owned(_ string, owner types.UID) ([]*batchv1.Job, error) {
-	c.fleet.mu.Lock()
-	defer c.fleet.mu.Unlock()
-	return slices.Collect(maps.Values(c.fleet.existing[owner])), nil
+func (c indexedCache) Owned(_ string, owner types.UID) ([]*batchv1.Job, error) {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	return slices.Collect(maps.Values(c.of.existing[owner])), nil
 }
 
-func (f *fleet) deleteJob(
+func (f *manyScaledJobs) deleteJob(
 	ctx context.Context, c client.WithWatch, object client.Object, opts ...client.DeleteOption,
 ) error {
 	var job batchv1.Job
@@ -193,7 +193,7 @@ func (f *fleet) deleteJob(
 	})
 }
 
-func (f *fleet) apply(
+func (f *manyScaledJobs) apply(
 	ctx context.Context, c client.Client, subresource string, status runtime.ApplyConfiguration,
 	opts ...client.SubResourceApplyOption,
 ) error {
@@ -206,11 +206,11 @@ func ownerOf(job client.Object) types.NamespacedName {
 }
 
 // inFlight returns how many ScaledJobs of a namespace have requests of this kind in flight. Each takes a worker.
-func (f *fleet) inFlight(kind, namespace string) int { return len(f.open(kind, namespace)) }
+func (f *manyScaledJobs) inFlight(kind, namespace string) int { return len(f.open(kind, namespace)) }
 
 // requestsInFlight returns how many requests of this kind are in flight in the namespace, a whole batch of creates counted
 // one by one.
-func (f *fleet) requestsInFlight(kind, namespace string) (requests int) {
+func (f *manyScaledJobs) requestsInFlight(kind, namespace string) (requests int) {
 	for _, open := range f.open(kind, namespace) {
 		requests += open
 	}
@@ -218,7 +218,7 @@ func (f *fleet) requestsInFlight(kind, namespace string) (requests int) {
 }
 
 // open returns the number of requests of this kind in flight in the namespace, by ScaledJob.
-func (f *fleet) open(kind, namespace string) map[types.NamespacedName]int {
+func (f *manyScaledJobs) open(kind, namespace string) map[types.NamespacedName]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	open := map[types.NamespacedName]int{}
@@ -236,7 +236,7 @@ func (f *fleet) open(kind, namespace string) map[types.NamespacedName]int {
 }
 
 // ended returns how many requests of a namespace have ended.
-func (f *fleet) ended(namespace string) (ended int) {
+func (f *manyScaledJobs) ended(namespace string) (ended int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, each := range f.log {
@@ -248,28 +248,28 @@ func (f *fleet) ended(namespace string) (ended int) {
 }
 
 // on sets what is called for each request.
-func (f *fleet) on(request func(ctx context.Context, kind string, of types.NamespacedName) error) {
+func (f *manyScaledJobs) on(request func(ctx context.Context, kind string, of types.NamespacedName) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.onRequest = request
 }
 
 // push puts messages into the queue of a ScaledJob, and tells of it like the watcher.
-func (f *fleet) push(_ context.Context, of types.NamespacedName, depth int64) {
+func (f *manyScaledJobs) push(_ context.Context, of types.NamespacedName, depth int64) {
 	f.queues.SetDepth(of.String(), depth)
 	f.r.Wakes.Deliver(coalesce.Wake{ID: coalesce.ID(of), Cause: coalesce.Growth})
 }
 
 // look asks for a reconcile, like the watcher when it has subscribed.
-func (f *fleet) look(_ context.Context, of types.NamespacedName) {
+func (f *manyScaledJobs) look(_ context.Context, of types.NamespacedName) {
 	f.r.Wakes.Deliver(coalesce.Wake{ID: coalesce.ID(of), Cause: coalesce.Confirmed})
 }
 
 // settled lets everything happen that happens without time passing.
 func settled() { synctest.Wait() }
 
-// crowd returns ScaledJobs of a namespace, each with an empty queue of its own.
-func crowd(namespace string, size int) []client.Object {
+// scaledJobsIn returns ScaledJobs of a namespace, each with an empty queue of its own.
+func scaledJobsIn(namespace string, size int) []client.Object {
 	all := make([]client.Object, size)
 	for i := range all {
 		sj := scaledJob()
@@ -282,7 +282,7 @@ func crowd(namespace string, size int) []client.Object {
 }
 
 // jobsOf returns the number of Jobs of a ScaledJob.
-func (f *fleet) jobsOf(of types.NamespacedName) int {
+func (f *manyScaledJobs) jobsOf(of types.NamespacedName) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.existing[types.UID("uid of "+of.Name)])

@@ -64,8 +64,8 @@ func scaledJob() *scaledjobv1.ScaledJob {
 	}
 }
 
-// world is a Reconciler with fakes. A fake client is both the API server and the cache, which can be made to lag.
-type world struct {
+// fakeEnv is a Reconciler with fakes. A fake client is both the API server and the cache, which can be made to lag.
+type fakeEnv struct {
 	Gomega
 
 	r       *Reconciler
@@ -104,10 +104,10 @@ type world struct {
 	shared []shared
 }
 
-// newWorld returns a world with these objects and an empty queue.
-func newWorld(tb testing.TB, objects ...client.Object) *world {
+// newFakeEnv returns a fakeEnv with these objects and an empty queue.
+func newFakeEnv(tb testing.TB, objects ...client.Object) *fakeEnv {
 	tb.Helper()
-	w := &world{
+	w := &fakeEnv{
 		Gomega:    NewWithT(tb),
 		servers:   &fakeServers{},
 		queues:    &fakeQueues{},
@@ -144,7 +144,7 @@ func newWorld(tb testing.TB, objects ...client.Object) *world {
 	collectors := metrics.New(registry)
 	w.metrics = collectors.With(registry)
 	w.r = &Reconciler{
-		Cache:    worldCache{w, tb.Context()},
+		Cache:    envCache{w, tb.Context()},
 		Client:   cached,
 		Live:     live,
 		Servers:  w.servers,
@@ -162,10 +162,10 @@ func newWorld(tb testing.TB, objects ...client.Object) *world {
 }
 
 // cacheIsAt sets the resource version of the Job cache.
-func (w *world) cacheIsAt(version string) { w.Expect(w.store.Replace(nil, version)).To(Succeed()) }
+func (w *fakeEnv) cacheIsAt(version string) { w.Expect(w.store.Replace(nil, version)).To(Succeed()) }
 
 // create creates a Job with a UID, like the API server.
-func (w *world) create(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
+func (w *fakeEnv) create(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
 	if len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) > 0 {
 		return w.onDryRun()
 	}
@@ -180,14 +180,14 @@ func (w *world) create(ctx context.Context, c client.WithWatch, object client.Ob
 	})
 }
 
-// worldCache is what the cache shows of a world.
-type worldCache struct {
-	*world
+// envCache is what the cache shows of a fakeEnv.
+type envCache struct {
+	*fakeEnv
 
 	ctx context.Context
 }
 
-func (c worldCache) ScaledJob(key types.NamespacedName) (*scaledjob.ScaledJob, error) {
+func (c envCache) ScaledJob(key types.NamespacedName) (*scaledjob.ScaledJob, error) {
 	var found scaledjob.ScaledJob
 	if err := decodeAs(c.ctx, c.api, key, &found); err != nil {
 		return nil, client.IgnoreNotFound(err)
@@ -200,7 +200,7 @@ func (c worldCache) ScaledJob(key types.NamespacedName) (*scaledjob.ScaledJob, e
 	return c.share(slim.(*scaledjob.ScaledJob)), nil
 }
 
-func (c worldCache) Owned(namespace string, owner types.UID) ([]*batchv1.Job, error) {
+func (c envCache) Owned(namespace string, owner types.UID) ([]*batchv1.Job, error) {
 	shown, err := c.shown(c.ctx)
 	var owned []*batchv1.Job
 	for _, job := range shown {
@@ -212,7 +212,7 @@ func (c worldCache) Owned(namespace string, owner types.UID) ([]*batchv1.Job, er
 }
 
 // shown returns the Jobs that the cache shows.
-func (w *world) shown(ctx context.Context) ([]batchv1.Job, error) {
+func (w *fakeEnv) shown(ctx context.Context) ([]batchv1.Job, error) {
 	if err := w.onList(); err != nil {
 		return nil, err
 	}
@@ -220,7 +220,7 @@ func (w *world) shown(ctx context.Context) ([]batchv1.Job, error) {
 }
 
 // share keeps an object of the cache, which all readers share, and a copy.
-func (w *world) share(cached *scaledjob.ScaledJob) *scaledjob.ScaledJob {
+func (w *fakeEnv) share(cached *scaledjob.ScaledJob) *scaledjob.ScaledJob {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.shared = append(w.shared, shared{cached, cached.DeepCopyObject()})
@@ -231,7 +231,7 @@ func (w *world) share(cached *scaledjob.ScaledJob) *scaledjob.ScaledJob {
 type shared struct{ is, was runtime.Object }
 
 // expectNothingChanged expects that nobody has changed an object in the cache.
-func (w *world) expectNothingChanged() {
+func (w *fakeEnv) expectNothingChanged() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, object := range w.shared {
@@ -239,7 +239,7 @@ func (w *world) expectNothingChanged() {
 	}
 }
 
-func (w *world) getCached(
+func (w *fakeEnv) getCached(
 	ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption,
 ) error {
 	err := c.Get(ctx, key, object, opts...)
@@ -249,7 +249,7 @@ func (w *world) getCached(
 	return err
 }
 
-func (w *world) getLive(
+func (w *fakeEnv) getLive(
 	ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption,
 ) error {
 	var err error
@@ -288,7 +288,7 @@ func decoded(stored *scaledjobv1.ScaledJob) (sj scaledjob.ScaledJob) {
 }
 
 // listLive lists the Jobs of previous leaders.
-func (w *world) listLive(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+func (w *fakeEnv) listLive(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 	if err := w.onTakeover(ctx); err != nil {
 		return err
 	}
@@ -296,14 +296,14 @@ func (w *world) listLive(ctx context.Context, c client.WithWatch, list client.Ob
 }
 
 // remove deletes a Job.
-func (w *world) remove(ctx context.Context, c client.WithWatch, job client.Object, opts ...client.DeleteOption) error {
+func (w *fakeEnv) remove(ctx context.Context, c client.WithWatch, job client.Object, opts ...client.DeleteOption) error {
 	if err := w.onDelete(ctx, job, (&client.DeleteOptions{}).ApplyOptions(opts).Preconditions); err != nil {
 		return err
 	}
 	return c.Delete(ctx, job, opts...)
 }
 
-func (w *world) applyStatus(
+func (w *fakeEnv) applyStatus(
 	ctx context.Context, c client.Client, subresource string, status runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption,
 ) error {
 	if err := w.onApply(); err != nil {
@@ -322,7 +322,7 @@ func (w *world) applyStatus(
 func requestOf(key types.NamespacedName) ctrl.Request { return ctrl.Request{NamespacedName: key} }
 
 // reconcile runs a reconcile that must succeed, and must set a priority.
-func (w *world) reconcile(ctx context.Context) ctrl.Result {
+func (w *fakeEnv) reconcile(ctx context.Context) ctrl.Result {
 	result, err := w.r.Reconcile(ctx, requestOf(emails))
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(result.Priority).NotTo(BeNil())
@@ -330,13 +330,13 @@ func (w *world) reconcile(ctx context.Context) ctrl.Result {
 }
 
 // awaitNumbers reconciles when the status may be written, of which only numbers or messages have changed.
-func (w *world) awaitNumbers(ctx context.Context) {
+func (w *fakeEnv) awaitNumbers(ctx context.Context) {
 	time.Sleep(lateStatus)
 	w.reconcile(ctx)
 }
 
 // reconcileFails runs a reconcile that must fail, and returns its error.
-func (w *world) reconcileFails(ctx context.Context) error {
+func (w *fakeEnv) reconcileFails(ctx context.Context) error {
 	result, err := w.r.Reconcile(ctx, requestOf(emails))
 	w.Expect(err).To(HaveOccurred())
 	w.Expect(result.Priority).To(HaveValue(Equal(enqueue.PriorityNormal)))
@@ -344,21 +344,21 @@ func (w *world) reconcileFails(ctx context.Context) error {
 }
 
 // jobs returns all existing Jobs.
-func (w *world) jobs(ctx context.Context) []batchv1.Job {
+func (w *fakeEnv) jobs(ctx context.Context) []batchv1.Job {
 	var all batchv1.JobList
 	w.Expect(w.api.List(ctx, &all)).To(Succeed())
 	return all.Items
 }
 
 // names returns the names of the creates that were sent.
-func (w *world) names() []string {
+func (w *fakeEnv) names() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.created)
 }
 
 // inDoubt returns the creates without an answer whose Jobs do not exist.
-func (w *world) inDoubt(ctx context.Context) []jobcontrol.Unanswered {
+func (w *fakeEnv) inDoubt(ctx context.Context) []jobcontrol.Unanswered {
 	var all []*batchv1.Job
 	for _, job := range w.jobs(ctx) {
 		all = append(all, &job)
@@ -367,14 +367,14 @@ func (w *world) inDoubt(ctx context.Context) []jobcontrol.Unanswered {
 	return w.r.Gate.Observe("uid-1", &owned)
 }
 
-func (w *world) scaledJob(ctx context.Context) *scaledjobv1.ScaledJob {
+func (w *fakeEnv) scaledJob(ctx context.Context) *scaledjobv1.ScaledJob {
 	var sj scaledjobv1.ScaledJob
 	w.Expect(w.api.Get(ctx, emails, &sj)).To(Succeed())
 	return &sj
 }
 
 // edit changes the spec and increments the generation.
-func (w *world) edit(ctx context.Context, change func(*scaledjobv1.ScaledJobSpec)) {
+func (w *fakeEnv) edit(ctx context.Context, change func(*scaledjobv1.ScaledJobSpec)) {
 	sj := w.scaledJob(ctx)
 	change(&sj.Spec)
 	sj.Generation++
@@ -382,12 +382,12 @@ func (w *world) edit(ctx context.Context, change func(*scaledjobv1.ScaledJobSpec
 }
 
 // finish makes a Job finish, like the Job controller.
-func (w *world) finish(ctx context.Context, name string, kind batchv1.JobConditionType) {
+func (w *fakeEnv) finish(ctx context.Context, name string, kind batchv1.JobConditionType) {
 	w.finishAt(ctx, name, kind, time.Now())
 }
 
 // finishAt is finish for a Job that ended at another time.
-func (w *world) finishAt(ctx context.Context, name string, kind batchv1.JobConditionType, at time.Time) {
+func (w *fakeEnv) finishAt(ctx context.Context, name string, kind batchv1.JobConditionType, at time.Time) {
 	var job batchv1.Job
 	w.Expect(w.api.Get(ctx, types.NamespacedName{Namespace: emails.Namespace, Name: name}, &job)).To(Succeed())
 	job.Status.Conditions = []batchv1.JobCondition{{
@@ -397,20 +397,20 @@ func (w *world) finishAt(ctx context.Context, name string, kind batchv1.JobCondi
 }
 
 // delete deletes a Job, like a user.
-func (w *world) delete(ctx context.Context, name string) {
+func (w *fakeEnv) delete(ctx context.Context, name string) {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: emails.Namespace, Name: name}}
 	w.Expect(w.api.Delete(ctx, job)).To(Succeed())
 }
 
 // condition returns a condition of the stored status.
-func (w *world) condition(ctx context.Context, kind string) metav1.Condition {
+func (w *fakeEnv) condition(ctx context.Context, kind string) metav1.Condition {
 	found := apimeta.FindStatusCondition(w.scaledJob(ctx).Status.Conditions, kind)
 	w.Expect(found).NotTo(BeNil(), kind)
 	return *found
 }
 
 // scrape returns the metrics of ScaledJobs by name. The value of a histogram is its number of observations.
-func (w *world) scrape() map[string]float64 {
+func (w *fakeEnv) scrape() map[string]float64 {
 	families, err := w.metrics.Gather()
 	w.Expect(err).NotTo(HaveOccurred())
 	values := map[string]float64{}

@@ -1,0 +1,59 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package docs
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+// avoided are words for which the reference of Kubernetes has plainer ones: Redis reports and notifies, and a fault ends.
+var avoided = regexp.MustCompile(`(?i)\b(tell|tells|telling|told|heard of|hears of|anew|beside|in vain|for ever|all the same|mended|giv(?:e|es|ing) way|` +
+	`be asked|nobody knows|nobody asked for|goes on)\b`)
+
+// unrevised are the pages for users in which such words are left. It gets shorter: a page without them must not be here.
+var unrevised = []string{
+	"docs/how-to/gitops.md",
+	"docs/how-to/migrate-from-keda.md",
+}
+
+func TestPagesForUsersAvoidWords(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for _, page := range pagesForUsers(t) {
+		found := avoidedIn(read(t, page))
+		if slices.Contains(unrevised, page) {
+			g.Expect(found).NotTo(BeEmpty(), "%s has none of the words any more: remove it from the list", page)
+		} else {
+			g.Expect(found).To(BeEmpty(), page)
+		}
+	}
+	g.Expect(pagesForUsers(t)).To(ContainElements(unrevised))
+}
+
+func TestWordsAreFoundInProseOnly(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	g.Expect(avoidedIn("Redis Tells it, all\nthe same.")).To(Equal([]string{"Tells", "all the same"}))
+	g.Expect(avoidedIn("Besides, `told` is [code](page.md#beside-it).\n\n```text\ntold\n```\n\n  ```\n  told\n  ```\nDone.")).To(BeEmpty())
+}
+
+// avoidedIn are the words in the prose of a page.
+func avoidedIn(page string) []string {
+	prose := regexp.MustCompile("(?ms)^ *```.*?^ *```$").ReplaceAllString(page, "")
+	prose = regexp.MustCompile(`\]\([^)\s]*\)`).ReplaceAllString(prose, "]")
+	prose = strings.Join(strings.Fields(codeSpan.ReplaceAllString(prose, "")), " ")
+	return avoided.FindAllString(prose, -1)
+}
+
+// pagesForUsers are all documents except those for contributors, and those outside docs.
+func pagesForUsers(t *testing.T) []string {
+	t.Helper()
+	pages := slices.DeleteFunc(documents(t), func(page string) bool { return strings.HasPrefix(page, "docs/contributing/") })
+	return append(pages, "charts/scaledjob-operator/README.md", "config/samples/README.md")
+}

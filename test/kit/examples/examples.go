@@ -33,7 +33,7 @@ var Documents = []string{
 	"docs/how-to/redis-sentinel.md",
 	"docs/how-to/redis.md",
 	"docs/how-to/roll-out-a-template.md",
-	"docs/tutorials/first-scaledjob.md", "docs/tutorials/write-a-reliable-worker.md",
+	"docs/tutorials/first-scaledjob.md", "docs/tutorials/bullmq.md", "docs/tutorials/write-a-reliable-worker.md",
 }
 
 const apiVersion = "batch.miracle.dev/v1"

@@ -20,6 +20,8 @@ import (
 const (
 	tutorials      = "docs/tutorials"
 	firstScaledJob = tutorials + "/first-scaledjob.md"
+	bullMQ         = tutorials + "/bullmq.md"
+	bullMQFolder   = tutorials + "/bullmq"
 	reliableWorker = tutorials + "/write-a-reliable-worker.md"
 )
 
@@ -27,12 +29,15 @@ const (
 var update = flag.Bool("update", false, "Write the files into the pages.")
 
 // shown is a file in a page: its name, and its content.
-var shown = regexp.MustCompile("(?s)<summary>[^\n]*<code>([\\w-]+\\.\\w+)</code></summary>\n\n```\\w+\n(.*?)```\n")
+var shown = regexp.MustCompile("(?s)<summary>[^\n]*<code>([\\w.-]+)</code></summary>\n\n```\\w+\n(.*?)```\n")
 
 // filesOf are the files that each page shows: those that other tests run or apply.
 func filesOf() map[string][]string {
 	files := map[string][]string{
 		firstScaledJob: {tutorials + "/first-scaledjob.yaml"},
+		bullMQ: {
+			bullMQFolder + "/scaledjob.yaml", bullMQFolder + "/worker.mjs", bullMQFolder + "/Dockerfile", bullMQFolder + "/add.mjs",
+		},
 		reliableWorker: {workersFolder + "/scaledjob.yaml"},
 	}
 	for _, each := range languages {

@@ -57,7 +57,7 @@ func children(of object) []object {
 	return list
 }
 
-// shape tells objects with different fields or rules apart.
+// shape distinguishes objects with different fields or rules.
 func shape(schema apiextensionsv1.JSONSchemaProps) string {
 	schema.Description, schema.Default = "", nil
 	content, err := json.Marshal(schema)

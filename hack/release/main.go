@@ -3,7 +3,7 @@
 
 // Command release makes everything that a release of the operator consists of, and writes it to dist/: container
 // images for two platforms, manifests, the Helm chart, lists of the modules in use, and checksums. It needs neither
-// Docker nor a registry. docs/contributing/releasing.md tells more.
+// Docker nor a registry. docs/contributing/releasing.md explains more.
 package main
 
 import (

@@ -21,7 +21,7 @@ import (
 const (
 	lease         = 10 * time.Minute // longer than a Job may run: activeDeadlineSeconds of the Job
 	mostTries     = 3
-	messageFailed = 65  // the exit code that tells Kubernetes not to try again
+	messageFailed = 65  // the exit code for which Kubernetes does not try again
 	stopped       = 143 // the exit code of a process that SIGTERM ends
 )
 

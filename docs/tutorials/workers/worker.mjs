@@ -7,7 +7,7 @@ const { QUEUE, JOB, REDIS, UNTIL_EMPTY } = process.env
 const PROCESSING = `${QUEUE}:processing`, TRIES = `${QUEUE}:processing:tries`, FAILED = `${QUEUE}:failed`
 const leaseSeconds = 600 // longer than a Job may run: activeDeadlineSeconds of the Job
 const mostTries = 3
-const messageFailed = 65 // the exit code that tells Kubernetes not to try again
+const messageFailed = 65 // the exit code for which Kubernetes does not try again
 
 // The work: replace it, and let it end when the signal is aborted. Here it sleeps for as many seconds as the message says.
 async function work (message, signal) {

@@ -10,7 +10,7 @@ QUEUE, JOB, UNTIL_EMPTY = os.environ["QUEUE"], os.environ["JOB"], os.environ.get
 PROCESSING, TRIES, FAILED = QUEUE + ":processing", QUEUE + ":processing:tries", QUEUE + ":failed"
 LEASE_SECONDS = 600  # longer than a Job may run: activeDeadlineSeconds of the Job
 MOST_TRIES = 3
-MESSAGE_FAILED = 65  # the exit code that tells Kubernetes not to try again
+MESSAGE_FAILED = 65  # the exit code for which Kubernetes does not try again
 
 
 def work(message):

@@ -6,7 +6,7 @@ set -eu
 processing="$QUEUE:processing" tries="$QUEUE:processing:tries" failed="$QUEUE:failed"
 lease_seconds=600 # longer than a Job may run: activeDeadlineSeconds of the Job
 most_tries=3
-message_failed=65 # the exit code that tells Kubernetes not to try again
+message_failed=65 # the exit code for which Kubernetes does not try again
 
 # The work: replace it. Here it sleeps for as many seconds as the message says. exec makes SIGTERM reach it.
 work() {

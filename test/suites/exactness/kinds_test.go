@@ -248,7 +248,7 @@ func TestWaitingMessagesAloneWaitForOtherJobs(t *testing.T) {
 	g.Expect(c.scaledJob.Witness.Created()).To(Equal(crewLimit / 2))
 }
 
-// The negative control: the operator is told that workers take their messages sooner than they do. The first message gets
+// The negative control: the operator assumes that workers take their messages sooner than they do. The first message gets
 // a second Job before a worker takes it, and the waste is found.
 func TestGraceThatIsTooShortWastesJobs(t *testing.T) {
 	t.Parallel()

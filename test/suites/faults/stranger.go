@@ -28,7 +28,7 @@ type Stranger struct {
 	Script           redistest.Script
 }
 
-// Strangers returns one of each way in which a server can be none. The other ways to answer wrongly are tested beside the
+// Strangers returns one of each way in which a server can be none. The other ways to answer wrongly are tested next to the
 // code that reads the answers.
 func Strangers() []Stranger {
 	const outOfReach = scaledjobv1.ReasonUnreachable

@@ -22,6 +22,7 @@ func installBullMQ(t *testing.T) string {
 	g := NewWithT(t)
 	npm, err := exec.LookPath("npm")
 	if err != nil {
+		// The project needs no Node.js otherwise, and all else of the page is tested without it.
 		t.Skip("this machine has no npm, which installs BullMQ")
 	}
 	folder := t.TempDir()

@@ -53,6 +53,7 @@ func (l language) command(t *testing.T) []string {
 		return []string{filepath.Join(built, "worker")}
 	}
 	if _, err := exec.LookPath(l.program); errors.Is(err, exec.ErrNotFound) {
+		// The workers in shell and Go run everywhere, and pass the same tests.
 		t.Skipf("this machine has no %s, which runs %s", l.program, l.file)
 	}
 	file, err := filepath.Abs(filepath.Join(root, workersFolder, l.file))

@@ -77,6 +77,9 @@ func (r *Reader) observeAll(ctx context.Context, source Source) ([]Count, error)
 	counts := make([]Count, len(source.Queues))
 	for _, each := range parts {
 		found, err := r.observePart(ctx, each)
+		if err == nil {
+			err = r.confirm(each)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -85,6 +88,19 @@ func (r *Reader) observeAll(ctx context.Context, source Source) ([]Count, error)
 		}
 	}
 	return counts, nil
+}
+
+// confirm returns an error unless a part, which was read, is still known to be where it was read: the operator may have been
+// stopped in between, and another server may have become the master.
+func (r *Reader) confirm(is part) error {
+	at, err := r.directory.Route(is.Endpoint, is.Queues[0].Key)
+	switch {
+	case err != nil:
+		return fmt.Errorf("confirming where queues are: %w", err)
+	case at.Owner != is.Owner:
+		return failure.NotMaster()
+	}
+	return nil
 }
 
 // split splits a source into parts, in the order in which they are to be read: those with only queues in progress first,

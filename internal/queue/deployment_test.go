@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -238,15 +237,47 @@ func (places) Refresh(context.Context, auth.Endpoint) { /* nothing moves */ }
 
 func (places) About(_, _ auth.Endpoint, err error) error { return err }
 
-// replacing is a directory that says another server each time.
-type replacing struct {
+// changing is a directory whose routes are these, one after the other, and then the last one.
+type changing struct {
 	places
 
-	asked *atomic.Int32
+	routes []topology.Route
 }
 
-func (r replacing) Route(e auth.Endpoint, _ string) (topology.Route, error) {
-	return r.places.Route(e, strconv.Itoa(int(r.asked.Add(1))))
+func (c *changing) Route(auth.Endpoint, string) (topology.Route, error) {
+	is := c.routes[0]
+	c.routes = c.routes[min(1, len(c.routes)-1):]
+	if is.Owner == (auth.Endpoint{}) {
+		return is, failure.ErrBusy
+	}
+	return is, nil
+}
+
+// The operator is stopped between the moment at which it knows where a queue is and the read. Meanwhile another server
+// becomes the master.
+func TestAReadCountsOnlyIfTheQueueIsStillThere(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	before, after := redistest.New(t, redistest.Options{}), redistest.New(t, redistest.Options{})
+	g.Expect(before.Client().LPush(t.Context(), "emails", "lost", "lost").Err()).To(Succeed())
+	g.Expect(after.Client().LPush(t.Context(), "emails", "kept").Err()).To(Succeed())
+	pool := startPool(t)
+	source := queue.Source{
+		Endpoint: auth.Endpoint{Mode: auth.ModeSentinel, Address: "sentinel:1"}, Queues: []queue.Queue{{Key: "emails"}}, CountLimit: countLimit,
+	}
+	at := func(server *redistest.Server) topology.Route {
+		owner := auth.Endpoint{Address: server.Addr()}
+		g.Expect(pool.Claim("team", server.Addr(), owner, 0)).To(Succeed())
+		return topology.Route{Owner: owner}
+	}
+	observe := func(routes ...topology.Route) ([]queue.Count, error) {
+		directory := &changing{places{}, routes}
+		return queue.NewReader(pool, directory).Observe(t.Context(), source)
+	}
+	g.Eventually(func() ([]queue.Count, error) { return observe(at(before)) }).Should(HaveExactElements(HaveField("Waiting", int64(2))))
+	g.Eventually(func() ([]queue.Count, error) { return observe(at(before), at(after)) }).Should(HaveExactElements(HaveField("Waiting", int64(1))))
+	_, err := observe(at(before), topology.Route{})
+	g.Expect(err).To(MatchError(failure.ErrBusy))
 }
 
 // A message that is waiting on the old master may be in progress on the new one. It must not count twice.
@@ -256,7 +287,7 @@ func TestQueuesAreReadFromOneServerWhileTheMasterIsReplaced(t *testing.T) {
 	old, next := redistest.New(t, redistest.Options{}), redistest.New(t, redistest.Options{})
 	g.Expect(old.Client().LPush(t.Context(), "waiting", 1).Err()).To(Succeed())
 	g.Expect(next.Client().LPush(t.Context(), "working", 1).Err()).To(Succeed())
-	at := replacing{places{"1": {Address: old.Addr()}, "2": {Address: next.Addr()}}, &atomic.Int32{}}
+	at := places{"waiting": {Address: old.Addr()}, "working": {Address: next.Addr()}}
 	counts, err := queue.NewReader(startPool(t), at).Observe(t.Context(), queue.Source{
 		Endpoint: auth.Endpoint{Mode: auth.ModeSentinel}, Queues: []queue.Queue{{Key: "waiting"}, {Key: "working", InProgress: true}},
 	})

@@ -50,17 +50,9 @@ func faultOf(role auth.Role, is identity) *failure.Error {
 			Err: errors.New("the server is a sentinel"),
 		}
 	case role == auth.RoleMaster && is.role != masterRole:
-		return notMaster()
+		return failure.NotMaster()
 	}
 	return nil
-}
-
-func notMaster() *failure.Error {
-	return &failure.Error{
-		Reason:  failure.ReasonUnreachable,
-		Message: "The server is not the master any more. The operator asks for the new one; see that the failover ends.",
-		Err:     failure.ErrNotMaster,
-	}
 }
 
 // Replica reports whether an open connection to an endpoint leads to a server that said that it is a replica. There may be

@@ -106,6 +106,15 @@ func Classify(err error) *Error {
 	return &Error{Reason: c.reason, Message: c.message, Err: err}
 }
 
+// NotMaster is the error for a server that is not the master any more.
+func NotMaster() *Error {
+	return &Error{
+		Reason:  ReasonUnreachable,
+		Message: "The server is not the master any more. The operator asks for the new one; see that the failover ends.",
+		Err:     ErrNotMaster,
+	}
+}
+
 // class is a reason and its message.
 type class struct {
 	reason  Reason

@@ -53,7 +53,7 @@ func clusterRefusal(refusal resp.Error) error {
 }
 
 // merge implements deployment.
-func (c cluster) merge(reported []response, _ int, _ uint64) *view {
+func (c cluster) merge(reported []response, _ int, _ bool, _ uint64) *view {
 	var all []*nodes
 	for _, each := range reported {
 		if each.nodes != nil {

@@ -4,6 +4,7 @@
 package topology
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -72,7 +73,8 @@ func TestTheLatestFailoverIsRight(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			e := auth.Endpoint{Mode: auth.ModeSentinel, Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-			is := sentinels{e}.merge(c.said, c.asked, c.epoch)
+			g.Expect(sentinels{e}.merge(c.said, c.asked, true, c.epoch)).To(BeNil(), "while others may know better")
+			is := sentinels{e}.merge(c.said, c.asked, false, c.epoch)
 			if c.master == "" {
 				g.Expect(is == nil || is.err != nil && len(is.masters) == 0).To(BeTrue())
 				return
@@ -221,7 +223,7 @@ func TestAFreshSentinelDoesNotLeadBackToTheOldMaster(t *testing.T) {
 		logr.Discard())
 	say := func(all ...response) {
 		for _, each := range all {
-			each.sentAt = time.Now()
+			each.sentAt, each.triedAt = time.Now(), time.Now()
 			if f.pollers[each.from] == nil {
 				f.pollers[each.from] = &poller{stop: func() {}}
 			}
@@ -246,7 +248,7 @@ func TestSentinelsAreRememberedWhileTheOneThatIsNamedIsGone(t *testing.T) {
 		"met while the master was down": {first: []response{
 			down(from("seed:1", names("old:1", 1), "a:1", "b:1")),
 			down(from("a:1", names("old:1", 1), "seed:1", "b:1")), down(from("b:1", names("old:1", 1), "seed:1", "a:1")),
-		}},
+		}, later: []response{from("seed:1", response{err: failure.Classify(context.DeadlineExceeded)})}},
 		"the named one knows nobody now": {first: []response{
 			from("seed:1", names("old:1", 0), "a:1", "b:1"),
 			from("a:1", names("old:1", 0), "seed:1", "b:1"), from("b:1", names("old:1", 0), "seed:1", "a:1"),
@@ -258,7 +260,7 @@ func TestSentinelsAreRememberedWhileTheOneThatIsNamedIsGone(t *testing.T) {
 			e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "seed:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
 			f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, logr.Discard())
 			say := func(at time.Time, each response) {
-				each.sentAt = at
+				each.sentAt, each.triedAt = at, at
 				if f.pollers[each.from] == nil {
 					f.pollers[each.from] = &poller{stop: func() {}}
 				}
@@ -290,7 +292,7 @@ func TestAnswersThatHaveBecomeOldAreNotUsed(t *testing.T) {
 	say := func(asked time.Time) {
 		f.pollers["s1:1"] = &poller{}
 		said := names("m:1", 1)
-		said.sentAt, said.life = asked, leastLife
+		said.sentAt, said.triedAt, said.life = asked, asked, leastLife
 		f.record("s1:1", f.pollers["s1:1"], said)
 	}
 	say(now)
@@ -312,6 +314,76 @@ func TestAnswersThatHaveBecomeOldAreNotUsed(t *testing.T) {
 	g.Expect(since(now.Add(-time.Hour).Round(0), now)).To(BeNumerically("~", time.Hour, time.Second), "by the wall clock")
 }
 
+// One sentinel has not heard of the failover, and responds first: to an operator that begins, or that was stopped. The next
+// response shows the new master, or another failure that nothing better is known.
+func TestOneSentinelIsNotRightBeforeTheOthersHaveResponded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		stopped bool
+		last    response
+		master  string
+	}{
+		"at the start":            {false, names("new:1", 2), "new:1"},
+		"after a stop":            {true, names("new:1", 2), "new:1"},
+		"the last one is gone":    {true, response{err: failure.Classify(context.DeadlineExceeded)}, "old:1"},
+		"the operator is busy":    {true, response{err: failure.Classify(failure.ErrBusy)}, ""},
+		"the last one is stopped": {false, response{err: failure.Classify(context.DeadlineExceeded)}, "old:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
+				f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, logr.Discard())
+				respond := func(each response) {
+					each.sentAt, each.triedAt = time.Now(), time.Now()
+					if f.pollers[each.from] == nil {
+						f.pollers[each.from] = &poller{stop: func() {}}
+					}
+					f.record(each.from, f.pollers[each.from], each)
+					f.process(time.Now())
+				}
+				if c.stopped {
+					respond(from("s1:1", names("old:1", 1), "s2:1"))
+					respond(from("s2:1", names("old:1", 1), "s1:1"))
+					g.Expect(f.route("emails")).To(HaveField("Owner.Address", "old:1"))
+					time.Sleep(responseLife)
+				}
+				respond(from("s1:1", names("old:1", 1), "s2:1"))
+				_, err := f.route("emails")
+				g.Expect(failure.Classify(err).Busy()).To(BeTrue())
+				respond(from("s2:1", c.last, "s1:1"))
+				is, err := f.route("emails")
+				g.Expect(is.Owner.Address).To(Equal(c.master))
+				if c.master == "" {
+					g.Expect(failure.Classify(err).Busy()).To(BeTrue())
+				}
+			})
+		})
+	}
+}
+
+// A server that cannot be polled does not hold up the first view for long.
+func TestTheFirstViewWaitsForAServerOnlySoLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
+		f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, logr.Discard())
+		f.pollers["s1:1"] = &poller{}
+		for began := time.Now(); time.Since(began) < beginTimeout; time.Sleep(pollInterval) {
+			_, err := f.route("emails")
+			g.Expect(failure.Classify(err).Busy()).To(BeTrue())
+			is := from("s1:1", names("m:1", 1), "s2:1")
+			is.sentAt, is.triedAt = time.Now(), time.Now()
+			f.record("s1:1", f.pollers["s1:1"], is)
+			f.process(time.Now())
+		}
+		f.process(time.Now())
+		g.Expect(f.route("emails")).To(HaveField("Owner.Address", "m:1"))
+	})
+}
+
 // A read may come before anything else when the process goes on, and the master may have been replaced meanwhile.
 func TestNothingIsKnownBeforeOldAnswersWereLookedFor(t *testing.T) {
 	t.Parallel()
@@ -321,7 +393,7 @@ func TestNothingIsKnownBeforeOldAnswersWereLookedFor(t *testing.T) {
 		f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, logr.Discard())
 		f.pollers["s1:1"] = &poller{}
 		said := names("m:1", 1)
-		said.sentAt = time.Now()
+		said.sentAt, said.triedAt = time.Now(), time.Now()
 		f.record("s1:1", f.pollers["s1:1"], said)
 		f.process(time.Now())
 		time.Sleep(checkTimeout - time.Millisecond)
@@ -333,6 +405,17 @@ func TestNothingIsKnownBeforeOldAnswersWereLookedFor(t *testing.T) {
 		f.process(time.Now())
 		_, err = f.route("emails")
 		g.Expect(err).NotTo(HaveOccurred())
+
+		time.Sleep(responseLife)
+		published := false
+		f.moved = func(next *view) { // A read comes while the check publishes that the responses are old.
+			published = true
+			_, err = f.route("emails")
+			g.Expect(failure.Classify(err).Busy()).To(BeTrue())
+			f.adopt(next)
+		}
+		f.process(time.Now())
+		g.Expect(published).To(BeTrue())
 	})
 }
 

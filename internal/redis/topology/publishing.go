@@ -41,8 +41,8 @@ func (v *view) same(as *view) bool {
 
 // process publishes what follows from the responses, if they differ from before or some have become old.
 func (w *watcher) process(now time.Time) {
-	w.checkedAt.Store(&now)
-	reported, causes, polled, complete, differ := w.recent(now)
+	defer w.checkedAt.Store(&now) // Not before: a route must not be read from the view before, as if that was checked.
+	reported, causes, polled, differ := w.recent(now)
 	if !differ {
 		return
 	}
@@ -50,7 +50,7 @@ func (w *watcher) process(now time.Time) {
 	if len(believed) == 0 && len(reported) > 0 {
 		causes = append(causes, anotherDeployment())
 	}
-	next := w.evaluate(believed, causes, polled, complete || now.Sub(w.begun) >= pollInterval)
+	next := w.evaluate(believed, causes, polled, w.awaits(now))
 	if next == nil {
 		return // The first responses are still to come.
 	}
@@ -87,16 +87,15 @@ func (w *watcher) adopt(next *view) {
 }
 
 // evaluate returns what follows from the responses, and from the errors of the servers that did not respond. It returns nil
-// if that is not clear yet: before the first view, errors alone count only if waited says that the servers had time to
-// respond.
-func (w *watcher) evaluate(reported []response, causes []*failure.Error, polled int, waited bool) *view {
-	next := w.merge(reported, polled, w.epoch)
+// if there is no view yet, and none follows. Errors alone count only if no response is awaited.
+func (w *watcher) evaluate(reported []response, causes []*failure.Error, polled int, awaits bool) *view {
+	next := w.merge(reported, polled, awaits, w.epoch)
 	if next == nil {
 		cause := worst(causes)
 		switch {
-		case cause != nil && (waited || w.known.Load() != nil):
+		case cause != nil && !awaits:
 			return &view{err: w.explain(cause)}
-		case cause == nil && w.known.Load() != nil: // The responses have become old, and nothing has failed.
+		case w.known.Load() != nil: // The responses have become old, and nothing has failed.
 			return &view{err: failure.Classify(fmt.Errorf("polling the servers of %s: %w", w.endpoint, failure.ErrBusy))}
 		}
 		return nil

@@ -19,13 +19,17 @@ const (
 	// that may make another server the master sooner counts for a shorter time, but at least for leastLife.
 	responseLife = 5 * time.Second
 	leastLife    = 3 * pollInterval
+	// beginTimeout bounds how long the first view waits for all servers. It is longer than two requests, one to a server that
+	// the user names and one to a server that this one names.
+	beginTimeout = 3 * time.Second
 )
 
 // response is what a server reported last.
 type response struct {
 	// from is the address of the server.
 	from string
-	// sentAt is when the request for it was sent, and triedAt when the last request was sent, which may have failed.
+	// sentAt is when the request for it was sent, and triedAt when the last request was sent, which may have failed, but not
+	// because the operator was busy.
 	sentAt, triedAt time.Time
 	// named is the master that a sentinel names, and others are the other sentinels that it knows. life is how long the
 	// response counts; 0 means responseLife.
@@ -56,9 +60,13 @@ func (r response) peers() (ids []string) {
 func (r response) counts() bool { return r.named != nil || r.nodes != nil }
 
 // old reports whether the response is too old to count.
-func (r response) old(now time.Time) bool {
-	return since(r.sentAt, now) >= cmp.Or(r.life, responseLife)
-}
+func (r response) old(now time.Time) bool { return since(r.sentAt, now) >= r.lasts() }
+
+// lasts returns how long the response counts.
+func (r response) lasts() time.Duration { return cmp.Or(r.life, responseLife) }
+
+// overdue reports whether the last request is as long ago as a response counts.
+func (r response) overdue(now time.Time) bool { return since(r.triedAt, now) >= r.lasts() }
 
 // since returns the time between two moments. While a machine is suspended, only the wall clock goes on.
 func since(then, now time.Time) time.Duration {
@@ -86,11 +94,14 @@ func (w *watcher) record(address string, by *poller, reported response) {
 		return
 	}
 	before := w.responses[address]
+	if reported.err.Busy() {
+		reported.triedAt = before.triedAt
+	}
 	if reported.err != nil {
 		reported.sentAt, reported.named, reported.others, reported.life, reported.nodes = before.sentAt, before.named, before.others, before.life, before.nodes
 	}
 	reported.from = address
-	if !reported.same(before) {
+	if !reported.same(before) || before.overdue(time.Now()) {
 		w.received++
 		w.differs = true
 		set(w.unprocessed)
@@ -105,12 +116,29 @@ func (w *watcher) signalUpdate() {
 	w.updated = make(chan struct{})
 }
 
-// recent returns the responses that count now, the errors of other servers, how many servers are polled, whether each of
-// them was polled already, and whether anything of this differs from before.
-func (w *watcher) recent(now time.Time) (reported []response, causes []*failure.Error, polled int, complete, differ bool) {
+// awaits reports whether a server has yet to be polled that may know of a later failover than those that have responded:
+// before the first view one that the others name, and always one that was not polled within the last seconds, as after
+// the process was stopped.
+func (w *watcher) awaits(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	complete = len(w.responses) == len(w.pollers)
+	for _, each := range w.responses {
+		if each.overdue(now) {
+			return true
+		}
+	}
+	return w.known.Load() == nil && len(w.pollers) > 0 && now.Sub(w.begun) < beginTimeout &&
+		slices.ContainsFunc(w.wanted(w.memberResponses(), w.masters), func(address string) bool {
+			_, polled := w.responses[address]
+			return !polled
+		})
+}
+
+// recent returns the responses that count now, the errors of other servers, how many servers are polled, and whether
+// anything of this differs from before.
+func (w *watcher) recent(now time.Time) (reported []response, causes []*failure.Error, polled int, differ bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if len(w.pollers) == 0 {
 		causes = append(causes, tooManyPolled())
 	}
@@ -129,7 +157,7 @@ func (w *watcher) recent(now time.Time) (reported []response, causes []*failure.
 	}
 	differ = w.differs || w.known.Load() == nil
 	w.differs = false
-	return reported, causes, len(w.pollers), complete, differ
+	return reported, causes, len(w.pollers), differ
 }
 
 // unreachable returns the error for a deployment that does not say where a key is.

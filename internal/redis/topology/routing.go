@@ -21,7 +21,8 @@ const (
 
 // route returns where a key is.
 func (w *watcher) route(key string) (Route, error) {
-	known, checkedAt := w.known.Load(), w.checkedAt.Load()
+	checkedAt := w.checkedAt.Load()
+	known := w.known.Load() // After checkedAt, so that it is what was checked, or later.
 	if known == nil || since(*checkedAt, time.Now()) >= checkTimeout {
 		return Route{}, failure.Classify(fmt.Errorf("polling the servers of %s: %w", w.endpoint, failure.ErrBusy))
 	}

@@ -27,9 +27,9 @@ const (
 
 // deployment is what differs between a deployment with sentinels and a Cluster.
 type deployment interface {
-	// merge returns what follows from the responses, if so many servers are polled; nil if nothing does. epoch is that of the
-	// latest failover that any of them knew of.
-	merge(reported []response, polled int, epoch uint64) *view
+	// merge returns what follows from the responses, if so many servers are polled; nil if nothing does. awaits says that one
+	// of them has yet to respond, and epoch is that of the latest failover that any of them knew of.
+	merge(reported []response, polled int, awaits bool, epoch uint64) *view
 	// commands returns the commands of a request.
 	commands() [][]any
 	// parse parses the replies of the server at an address to these commands.
@@ -81,7 +81,7 @@ type watcher struct {
 
 	// known is what is known; nil before the first responses.
 	known atomic.Pointer[view]
-	// checkedAt is when run last checked the age of the responses.
+	// checkedAt is when run last began to check the age of the responses, and has published what follows.
 	checkedAt atomic.Pointer[time.Time]
 	// changes grows when routes have changed. It begins with the time, so that a deployment that was not watched for a while
 	// does not get the same number again.
@@ -121,6 +121,7 @@ func newWatcher(pool *connection.Pool, shares *shares, e auth.Endpoint, log logr
 		uses: map[connection.Owner]use{}, inUse: map[auth.Endpoint]int{},
 	}
 	w.moved = w.adopt
+	w.checkedAt.Store(&w.begun)
 	w.changes.Store(uint64(w.begun.UnixNano()))
 	if e.Mode == auth.ModeSentinel {
 		w.deployment, w.server = sentinels{e}, e.SentinelAt

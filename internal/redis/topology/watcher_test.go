@@ -31,7 +31,7 @@ type slow struct {
 
 func (*slow) isMember(response, map[string]bool) bool { return true }
 
-func (s *slow) merge([]response, int, uint64) *view {
+func (s *slow) merge([]response, int, bool, uint64) *view {
 	time.Sleep(s.lasting)
 	s.processed.Add(1)
 	return &view{err: masterDown()}

@@ -154,6 +154,8 @@ func followFirstScaledJob(r *reader) {
 	r.Eventually(r.jobs).Should(HaveKeyWithValue("all", 3))
 	r.until("logs")
 	r.Eventually(r.jobs).Should(HaveKeyWithValue("Complete", 3))
+	r.until(`"suspend":true`)
+	r.Eventually(func() string { return r.field(`.status.conditions[?(@.type=="Ready")].reason`) }).Should(Equal(scaledjobv1.ReasonSuspended))
 	r.until("Barbara")
 	r.Eventually(func() string { return r.field(".status.queueDepth") }).Should(Equal("1"))
 	r.Expect(r.until("describe")).To(ContainSubstring("Suspended"))

@@ -265,24 +265,30 @@ func (c claim) differences(is *metav1.Condition, fill func(string) string) (all 
 	return all
 }
 
-// expectOnce waits until an event of this kind has happened, with these words, and exactly once.
+// expectOnce waits until an event of this kind has happened, with these words, and exactly once. On a busy machine, a server
+// may have failed again after the cure: then the event has happened at most as often as the queue could be read again.
 func (s *stage) expectOnce(of event) {
 	s.t.Helper()
 	if of.reason == "" {
 		return
 	}
-	s.Eventually(func() (notes []string) {
+	expected := And(HavePrefix(of.kind), containAll(s.fillAll(of.words)))
+	s.Eventually(func(g Gomega) {
 		all, err := s.Events(s.t.Context())
-		s.Expect(err).NotTo(HaveOccurred())
+		g.Expect(err).NotTo(HaveOccurred())
+		var notes []string
+		recoveries := 0
 		for _, is := range all {
-			for range scene.Times(&is) {
-				if is.Reason == of.reason {
-					notes = append(notes, is.Type+": "+is.Note)
-				}
+			switch is.Reason {
+			case of.reason:
+				notes = append(notes, slices.Repeat([]string{is.Type + ": " + is.Note}, scene.Times(&is))...)
+			case "QueueConnected":
+				recoveries += scene.Times(&is)
 			}
 		}
-		return notes
-	}).Should(ConsistOf(And(HavePrefix(of.kind), containAll(s.fillAll(of.words)))), s.explain)
+		g.Expect(notes).To(HaveEach(expected))
+		g.Expect(len(notes)).To(BeNumerically("<=", max(1, recoveries)))
+	}).Should(Succeed(), s.explain)
 }
 
 func containAll(words []string) OmegaMatcher {

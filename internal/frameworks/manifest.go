@@ -122,7 +122,7 @@ func (m *manifest) template(f *Framework, image string) {
 		m.line("          restartPolicy: Never")
 	}
 	m.line("          containers:")
-	end := "A Job has to end: let the worker end when the queue is empty"
+	end := "A Job has to end: let the worker end after its message, or when the queue is empty"
 	if f.End != "" {
 		end += ", with " + f.End
 	}

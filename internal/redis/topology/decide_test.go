@@ -223,13 +223,8 @@ func TestAFreshSentinelDoesNotLeadBackToTheOldMaster(t *testing.T) {
 		logr.Discard())
 	say := func(all ...response) {
 		for _, each := range all {
-			each.sentAt, each.triedAt = time.Now(), time.Now()
-			if f.pollers[each.from] == nil {
-				f.pollers[each.from] = &poller{stop: func() {}}
-			}
-			f.record(each.from, f.pollers[each.from], each)
+			respond(f, each)
 		}
-		f.process(time.Now())
 		g.Expect(f.wanted(f.memberResponses(), nil)).To(ConsistOf("seed:1", "a:1", "b:1"))
 	}
 	say(from("seed:1", names("new:1", 5), "a:1", "b:1"), from("a:1", names("new:1", 5), "seed:1", "b:1"), from("b:1", names("new:1", 5), "seed:1", "a:1"))
@@ -314,8 +309,18 @@ func TestAnswersThatHaveBecomeOldAreNotUsed(t *testing.T) {
 	g.Expect(since(now.Add(-time.Hour).Round(0), now)).To(BeNumerically("~", time.Hour, time.Second), "by the wall clock")
 }
 
-// One sentinel has not heard of the failover, and responds first: to an operator that begins, or that was stopped. The next
-// response shows the new master, or another failure that nothing better is known.
+// respond records and processes a response of now.
+func respond(f *watcher, each response) {
+	each.sentAt, each.triedAt = time.Now(), time.Now()
+	if f.pollers[each.from] == nil {
+		f.pollers[each.from] = &poller{stop: func() {}}
+	}
+	f.record(each.from, f.pollers[each.from], each)
+	f.process(time.Now())
+}
+
+// One sentinel does not know of the failover yet, and responds first, when the operator starts or after it was stopped. The
+// other one then responds, or does not.
 func TestOneSentinelIsNotRightBeforeTheOthersHaveResponded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -335,24 +340,16 @@ func TestOneSentinelIsNotRightBeforeTheOthersHaveResponded(t *testing.T) {
 				g := NewWithT(t)
 				e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
 				f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, logr.Discard())
-				respond := func(each response) {
-					each.sentAt, each.triedAt = time.Now(), time.Now()
-					if f.pollers[each.from] == nil {
-						f.pollers[each.from] = &poller{stop: func() {}}
-					}
-					f.record(each.from, f.pollers[each.from], each)
-					f.process(time.Now())
-				}
 				if c.stopped {
-					respond(from("s1:1", names("old:1", 1), "s2:1"))
-					respond(from("s2:1", names("old:1", 1), "s1:1"))
+					respond(f, from("s1:1", names("old:1", 1), "s2:1"))
+					respond(f, from("s2:1", names("old:1", 1), "s1:1"))
 					g.Expect(f.route("emails")).To(HaveField("Owner.Address", "old:1"))
 					time.Sleep(responseLife)
 				}
-				respond(from("s1:1", names("old:1", 1), "s2:1"))
+				respond(f, from("s1:1", names("old:1", 1), "s2:1"))
 				_, err := f.route("emails")
 				g.Expect(failure.Classify(err).Busy()).To(BeTrue())
-				respond(from("s2:1", c.last, "s1:1"))
+				respond(f, from("s2:1", c.last, "s1:1"))
 				is, err := f.route("emails")
 				g.Expect(is.Owner.Address).To(Equal(c.master))
 				if c.master == "" {
@@ -370,14 +367,10 @@ func TestTheFirstViewWaitsForAServerOnlySoLong(t *testing.T) {
 		g := NewWithT(t)
 		e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
 		f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, logr.Discard())
-		f.pollers["s1:1"] = &poller{}
 		for began := time.Now(); time.Since(began) < beginTimeout; time.Sleep(pollInterval) {
 			_, err := f.route("emails")
 			g.Expect(failure.Classify(err).Busy()).To(BeTrue())
-			is := from("s1:1", names("m:1", 1), "s2:1")
-			is.sentAt, is.triedAt = time.Now(), time.Now()
-			f.record("s1:1", f.pollers["s1:1"], is)
-			f.process(time.Now())
+			respond(f, from("s1:1", names("m:1", 1), "s2:1"))
 		}
 		f.process(time.Now())
 		g.Expect(f.route("emails")).To(HaveField("Owner.Address", "m:1"))

@@ -154,7 +154,7 @@ func masterNotFound() error {
 // merge implements deployment. The sentinel that knows of the latest failover is right: this is how sentinels agree
 // among themselves, too. If a sentinel has reported a later failover before, more than half of them must agree that there
 // is none: the others may be on the wrong side of a network partition. No sentinel is right before the others have had the
-// time to respond: it may be the one that has not heard of the failover. A master that is down for the sentinels may respond to
+// time to respond: it may be the one that does not know of the failover yet. A master that is down for the sentinels may respond to
 // the operator, or respond again, while they make another server the master.
 func (s sentinels) merge(reported []response, polled int, awaits bool, epoch uint64) *view {
 	latest, votes, down := latestOf(reported)

@@ -274,7 +274,7 @@ func TestKeysAreTrackedWhereNoSubscriptionLasts(t *testing.T) {
 				return "+OK\r\n"
 			}
 			return redistest.Usual
-		}, func(w *harness) { w.options.Timing.PingAfter = 300 * time.Millisecond })
+		}, func(w *harness) { w.options.Timing.SubscriberPingAfter = 300 * time.Millisecond })
 		h.Ensure("emails", h.endpoint, list("emails"))
 		h.eventuallyTracked("emails", verify.TrackedUnproven)
 		h.Expect(h.State("emails").Reason).To(Equal(verify.Undecided))

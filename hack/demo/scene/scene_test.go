@@ -20,7 +20,6 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 	"miracle.dev/scaledjob-operator/hack/demo/environment"
-	"miracle.dev/scaledjob-operator/hack/demo/script"
 )
 
 const name = "image-processor"

@@ -8,7 +8,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 // Tests that run at the same time start the same program.
@@ -17,7 +17,7 @@ func TestStopLeavesTheOperatorToOthers(t *testing.T) {
 	g := NewWithT(t)
 	var e Environment
 	g.Expect(e.buildOperator(t.Context(), nil)).To(Succeed())
-	path, err := binary.Path(t.Context(), nil)
+	path, err := programs.Operator(t.Context(), nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(e.Stop(t.Context())).To(Succeed())
 	g.Expect(path).To(BeARegularFile())

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -146,7 +146,7 @@ func TestMastersOfManyClusters(t *testing.T) {
 	redis, nodes := redistest.NewEmulated(t, redistest.EmulatedOptions{}), newAnnouncing(t)
 	server := newAPIServer(t, cronJobs(0), nodes.scaledJobsOn(onClusters+1, redis.Addr()))
 	g.Expect(redis.Client().LPush(t.Context(), "sj-0", 1, 2).Err()).To(Succeed())
-	path, err := binary.Shipped(t.Context(), nil)
+	path, err := programs.Shipped(t.Context(), nil)
 	g.Expect(err).NotTo(HaveOccurred())
 
 	running := operator.New(t, operator.Options{Config: &rest.Config{Host: server.URL}, Path: path, Timeout: timeout})

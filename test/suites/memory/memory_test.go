@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
@@ -165,7 +165,7 @@ func (a attack) run(t *testing.T) {
 			withJobs++
 		}
 	}
-	path, err := binary.Shipped(t.Context(), nil)
+	path, err := programs.Shipped(t.Context(), nil)
 	g.Expect(err).NotTo(HaveOccurred())
 
 	running := operator.New(t, operator.Options{Config: &rest.Config{Host: server.URL}, Path: path, Timeout: timeout})

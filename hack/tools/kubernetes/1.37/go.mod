@@ -1,4 +1,4 @@
-module miracle.dev/scaledjob-operator/test/kit/cluster/binaries/kubernetes/1.37
+module miracle.dev/scaledjob-operator/hack/tools/kubernetes/1.37
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module miracle.dev/scaledjob-operator/test/kit/cluster/binaries/coredns
+module miracle.dev/scaledjob-operator/hack/tools/coredns
 
 go 1.26.0
 

@@ -5,7 +5,6 @@ package keyspace
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,12 +16,10 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// The emulated server is fast, so these tests can use many ids and connections.
-
 func TestTheLifeOfAWatcher(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	server := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	server := redistest.NewEmulated(t)
 	endpoint := auth.Endpoint{Address: server.Addr()}
 	var h *harness
 	t.Run("from start to end", func(t *testing.T) {
@@ -51,7 +48,7 @@ func TestTheLifeOfAWatcher(t *testing.T) {
 
 func TestOnePushWakesAllWhoWatchTheQueue(t *testing.T) {
 	t.Parallel()
-	server := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	server := redistest.NewEmulated(t)
 	h := newHarness(t, server.Addr())
 	const many = 200
 	for i := range many {
@@ -73,39 +70,9 @@ func TestOnePushWakesAllWhoWatchTheQueue(t *testing.T) {
 	}
 }
 
-func TestOneConnectionHoweverMuchIsWatched(t *testing.T) {
-	t.Parallel()
-	server := redistest.NewEmulated(t, redistest.EmulatedOptions{})
-	h := newHarness(t, server.Addr())
-	h.ensure("first")
-	const workers, ids = 4, 100
-	forgotten := func(i int) bool { return i%3 == 0 }
-	var running sync.WaitGroup
-	for worker := range workers {
-		running.Go(func() {
-			for i := range ids {
-				id := fmt.Sprintf("%d-%d", worker, i)
-				h.Ensure(id, h.endpoint, list("first"), list(id), list(fmt.Sprintf("shared-%d", i)))
-				if forgotten(i) {
-					h.Forget(id)
-				}
-			}
-		})
-	}
-	running.Wait()
-	for i := range workers * ids {
-		if !forgotten(i % ids) {
-			h.eventuallyWoken(fmt.Sprintf("%d-%d", i/ids, i%ids), coalesce.Confirmed, 1)
-		}
-	}
-	must(t, server.Client().LPush(t.Context(), "3-98", 1))
-	h.eventually("3-98", 1)
-	h.Expect(server.Subscribers()).To(Equal(1))
-}
-
 func TestForgetEndsWhatNobodyElseWatches(t *testing.T) {
 	t.Parallel()
-	server := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	server := redistest.NewEmulated(t)
 	h := newHarness(t, server.Addr())
 	h.Ensure("a", h.endpoint, list("only-a"), list("both"))
 	h.Ensure("b", h.endpoint, list("both"), list("only-b"))

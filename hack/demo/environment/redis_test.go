@@ -18,7 +18,7 @@ func TestAUsersRedisIsLeftAsItWas(t *testing.T) {
 		t.Run(flags, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			server := redistest.NewEmulated(t, redistest.EmulatedOptions{Events: flags})
+			server := redistest.New(t, redistest.Options{Events: flags})
 			users := server.Client()
 			g.Expect(users.RPush(t.Context(), "queue", "theirs").Err()).To(Succeed())
 			settings := users.ConfigGet(t.Context(), "*").Val()
@@ -42,7 +42,7 @@ func TestAUsersRedisIsLeftAsItWas(t *testing.T) {
 func TestTwoDemosShareNoKey(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	server := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	server := redistest.New(t, redistest.Options{})
 	one, err := useRedis(t.Context(), server.Addr())
 	g.Expect(err).NotTo(HaveOccurred())
 	other, err := useRedis(t.Context(), server.Addr())
@@ -55,7 +55,7 @@ func TestTwoDemosShareNoKey(t *testing.T) {
 func TestARedisThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	server := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	server := redistest.New(t, redistest.Options{})
 	g.Expect(server.Kill()).To(Succeed())
 	_, err := useRedis(t.Context(), server.Addr())
 	g.Expect(err).To(MatchError(ContainSubstring(server.Addr())))

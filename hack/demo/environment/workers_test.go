@@ -87,7 +87,7 @@ func TestWorkerWaitsForARedisThatIsDown(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- w.work(t.Context(), pod, scaledJob().Spec) }()
 	g.Consistently(ended).WithTimeout(WorkDuration * 3 / 2).ShouldNot(Receive())
-	g.Expect(r.Emulated.Restart(t.Context())).To(Succeed())
+	g.Expect(r.Emulated.Restart()).To(Succeed())
 	g.Eventually(ended).WithTimeout(30 * time.Second).Should(Receive(BeNil()))
 }
 

@@ -153,7 +153,7 @@ func TestMemoryOfTheShippedBinary(t *testing.T) {
 func (a attack) run(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
-	redis := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	redis := redistest.New(t, redistest.Options{})
 	server := newAPIServer(t, a.jobs, scaledJobs(a.scaledJobs+1, redis.Addr(), a.template, a.hangs))
 	if a.hangs {
 		server.hold()

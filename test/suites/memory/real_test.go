@@ -41,7 +41,7 @@ func TestMemoryBesideARealAPIServer(t *testing.T) {
 			control, api, err := operator.StartCluster(t.Context(), cluster.Options{Log: os.Stderr})
 			g.Expect(err).NotTo(HaveOccurred())
 			t.Cleanup(func() { g.Expect(control.Stop()).To(Succeed()) })
-			redis := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+			redis := redistest.New(t, redistest.Options{})
 			tenant, neighbour := control.NewNamespace(t, "tenant-"), control.NewNamespace(t, "neighbour-")
 			g.Expect(createAll(t, api, attack.usual, func(i int) client.Object { return usualJob(tenant, i) })).To(Succeed())
 			g.Expect(createAll(t, api, attack.annotated, func(i int) client.Object { return annotatedJob(tenant, i) })).To(Succeed())

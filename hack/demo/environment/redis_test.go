@@ -60,24 +60,3 @@ func TestARedisThatIsNotThere(t *testing.T) {
 	_, err := useRedis(t.Context(), server.Addr())
 	g.Expect(err).To(MatchError(ContainSubstring(server.Addr())))
 }
-
-func TestTakingFromAQueue(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	r := newRedis(t)
-	g.Expect(r.Push(t.Context(), testQueue, 12)).To(Succeed())
-	g.Expect(r.take(t.Context(), testQueue, 10)).To(Succeed())
-	g.Expect(r.depth(t.Context(), testQueue)).To(BeEquivalentTo(2))
-	g.Expect(r.take(t.Context(), testQueue, 10)).To(Succeed())
-	g.Expect(r.take(t.Context(), testQueue, 10)).To(Succeed())
-	g.Expect(r.depth(t.Context(), testQueue)).To(BeZero())
-}
-
-func newRedis(t *testing.T) *Redis {
-	t.Helper()
-	g := NewWithT(t)
-	r, err := startRedis()
-	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { g.Expect(r.stop(t.Context(), nil)).To(Succeed()) })
-	return r
-}

@@ -45,6 +45,7 @@ once() {
 	lock "$1"
 	if ! usable "$path"; then
 		new=$dir.unfinished
+		command -v flock > /dev/null || new=$new.$$
 		rm -rf "$new"
 		mkdir "$new"
 		"${@:3}" >&2
@@ -226,6 +227,8 @@ debian() {
 	rm -rf "$apt"
 }
 
+debian_node() { debian "$new" "$@"; }
+
 # unpack KIND puts the server of Debian's package redis-tools or valkey-tools into $new, with a script that starts it with
 # the libraries next to it. The package has the server as a checker: it is one program that acts by the name it is called.
 unpack() {
@@ -288,8 +291,8 @@ get() {
 	redis-server) server ;;
 	operator | operator-race | operator-quick | operator-quick-race) operator "$1" ;;
 	node) # the folder with what a node takes from Debian
-		once "node-$release-$arch" usr/bin/containerd debian "$cache/node-$release-$arch.unfinished" \
-			containerd runc containernetworking-plugins nftables iproute2 redis-tools
+		once "node-$release-$arch" usr/bin/containerd debian_node containerd runc \
+			containernetworking-plugins nftables iproute2 redis-tools
 		path=$cache/node-$release-$arch
 		;;
 	*)

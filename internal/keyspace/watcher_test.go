@@ -292,7 +292,7 @@ func subscriptions(t *testing.T, server *redistest.Server) []string {
 func TestTheLifeOfAWatcher(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	server := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	server := redistest.New(t, redistest.Options{})
 	endpoint := auth.Endpoint{Address: server.Addr()}
 	var h *harness
 	t.Run("from start to end", func(t *testing.T) {
@@ -321,7 +321,7 @@ func TestTheLifeOfAWatcher(t *testing.T) {
 
 func TestForgetEndsWhatNobodyElseWatches(t *testing.T) {
 	t.Parallel()
-	server := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	server := redistest.New(t, redistest.Options{})
 	h := newHarness(t, server.Addr())
 	h.Ensure("a", h.endpoint, list("only-a"), list("both"))
 	h.Ensure("b", h.endpoint, list("both"), list("only-b"))
@@ -341,7 +341,7 @@ func TestForgetEndsWhatNobodyElseWatches(t *testing.T) {
 }
 
 // eventuallySubscribed waits until the watcher is subscribed to exactly these keys.
-func (h *harness) eventuallySubscribed(server *redistest.Emulated, keys ...string) {
+func (h *harness) eventuallySubscribed(server *redistest.Server, keys ...string) {
 	h.t.Helper()
 	channels := make([]string, 0, len(keys))
 	for _, key := range keys {

@@ -21,8 +21,8 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
-	"miracle.dev/scaledjob-operator/test/kit/gobuild"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
@@ -93,7 +93,7 @@ func (s *setting) makeContenders(ctx context.Context) error {
 
 func (s *setting) startFloor(ctx context.Context, log io.Writer) error {
 	_, _ = fmt.Fprintln(log, "building the floor …")
-	if _, err := (gobuild.Command{}).Output(ctx, "build", "-o="+s.floorPath(), "miracle.dev/scaledjob-operator/test/bench/floor"); err != nil {
+	if _, err := programs.Go(ctx, "", "build", "-o="+s.floorPath(), "miracle.dev/scaledjob-operator/test/bench/floor"); err != nil {
 		return fmt.Errorf("building the floor: %w", err)
 	}
 	if err := s.writeKubeconfig(ctx); err != nil {

@@ -13,7 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/test/kit/gobuild"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 // workersFolder has the workers that the page shows.
@@ -40,7 +40,7 @@ func buildWorkers(ctx context.Context) (err error) {
 	if built, err = os.MkdirTemp("", "worker"); err != nil {
 		return err
 	}
-	_, err = gobuild.Command{Dir: root}.Output(ctx, "build", "-buildvcs=false", "-o", built+"/", "./"+workersFolder, "./"+sentinelFolder)
+	_, err = programs.Go(ctx, root, "build", "-buildvcs=false", "-o", built+"/", "./"+workersFolder, "./"+sentinelFolder)
 	return err
 }
 

@@ -44,7 +44,7 @@ func measureFairness(ctx context.Context, p *pair, _ sizes) (all []results.Figur
 	took := values{}
 	for i := range fairRounds {
 		p.shown.Status("%d messages at once, and single ones meanwhile, round %d of %d", fairBurst, i+1, fairRounds)
-		if err := p.pushBesideBurst(ctx, others, took); err != nil {
+		if err := p.pushDuringBurst(ctx, others, took); err != nil {
 			return nil, err
 		}
 		if _, err := p.finish(ctx, map[*subject]subjects{p.rival: others}); err != nil {
@@ -56,7 +56,7 @@ func measureFairness(ctx context.Context, p *pair, _ sizes) (all []results.Figur
 		part float64
 	}{{"p50", median}, {"p99", tail}, {"longest", 1}} {
 		reference, ours := quantile(took[p.loop], q.part), quantile(took[p.rival], q.part)
-		figure := results.Compare(fmt.Sprintf("push → Job seen beside a burst of %d, %s", fairBurst, q.name), "ms", reference, ours)
+		figure := results.Compare(fmt.Sprintf("push → Job seen next to a burst of %d, %s", fairBurst, q.name), "ms", reference, ours)
 		figure.Most = figure.Reference + mostAdded
 		all = append(all, figure)
 	}
@@ -70,8 +70,8 @@ type single struct {
 	pushed time.Time
 }
 
-// pushBesideBurst adds the milliseconds that the Jobs of single messages took which came while Jobs of the burst were made.
-func (p *pair) pushBesideBurst(ctx context.Context, others subjects, took values) error {
+// pushDuringBurst adds the milliseconds that the Jobs of single messages took which came while Jobs of the burst were made.
+func (p *pair) pushDuringBurst(ctx context.Context, others subjects, took values) error {
 	var lasted time.Duration
 	var singles []single
 	begun := time.Now()

@@ -20,8 +20,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// besideKEDA is the measurement that has KEDA take part.
-const besideKEDA = "keda"
+// kedaName is the name of the measurement in which KEDA takes part, and of the option for all its settings.
+const kedaName = "keda"
 
 // rival is KEDA with some settings.
 type rival struct {
@@ -30,7 +30,7 @@ type rival struct {
 	settings     keda.Settings
 	// interval is that between two polls.
 	interval time.Duration
-	// It takes one in so many of the samples and rounds, because it needs so long for each.
+	// samplesPart and roundsPart say that KEDA takes one in so many of the samples and rounds, because each takes it long.
 	samplesPart, roundsPart int
 }
 
@@ -47,9 +47,9 @@ func rivals() []rival {
 // chooseRivals takes options separated by commas. All begin with that for all of them.
 func chooseRivals(text string) (chosen []rival, err error) {
 	for option := range strings.SplitSeq(text, ",") {
-		some := slices.DeleteFunc(rivals(), func(r rival) bool { return option != besideKEDA && option != r.option })
+		some := slices.DeleteFunc(rivals(), func(r rival) bool { return option != kedaName && option != r.option })
 		if len(some) == 0 {
-			return nil, fmt.Errorf("%q is neither %s nor one of its settings", option, besideKEDA)
+			return nil, fmt.Errorf("%q is neither %s nor one of its settings", option, kedaName)
 		}
 		chosen = append(chosen, some...)
 	}
@@ -114,7 +114,7 @@ func measureKEDA(ctx context.Context, p *pair, size sizes) ([]results.Figure, er
 	of := kind{label: keda.JobLabel, object: func(sj *scaledjobv1.ScaledJob) (client.Object, error) {
 		return keda.ScaledJob(sj, *interval)
 	}}
-	served, err := newSubject(ctx, of, besideKEDA, p.redis.Client(), p.operator.kube)
+	served, err := newSubject(ctx, of, kedaName, p.redis.Client(), p.operator.kube)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ const (
 func (p *pair) storms(ctx context.Context, rounds int) (cores, pushes []float64, err error) {
 	for round := range rounds {
 		p.shown.Status("%d messages a second, round %d of %d", stormPushes, round+1, rounds)
-		// The operator does not listen to a key for a while that changed too often, so that each storm has one of its own.
+		// The operator does not subscribe to a key for a while after it changed too often. Each storm has a key of its own.
 		full, limit := p.rival.sibling(fmt.Sprintf("storm-%d", round)), stormLimit
 		full.sj.Spec.MaxReplicas = &limit
 		if err := errors.Join(full.create(ctx), p.awaitRest(ctx, subjects{full})); err != nil {

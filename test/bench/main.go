@@ -65,7 +65,7 @@ var measurements = []measurement{
 	{name: "fairness", take: measureFairness},
 	{name: "churn", take: measureChurn},
 	{name: "scale", take: measureScale, onDemand: true},
-	{name: besideKEDA, take: measureKEDA, onDemand: true},
+	{name: kedaName, take: measureKEDA, onDemand: true},
 }
 
 // options are what the command line asks for.
@@ -97,7 +97,7 @@ func main() {
 func parse(set *flag.FlagSet, args []string) (*options, error) {
 	const samples, rounds = 400, 20
 	opts := &options{sizes: sizes{scale: []int{1, 100, 1000, 10_000}, rivals: rivals()}}
-	measure := set.String("measure", "", "What to measure, separated by commas. Default: "+list(false)+". Besides, there is "+list(true)+".")
+	measure := set.String("measure", "", "What to measure, separated by commas: "+list(false)+", which is the default, "+list(true)+".")
 	kedas := set.String("contenders", "", "Which settings of KEDA do the same work: keda for all, or some of keda-1s-best,keda-1s,keda-30s. Unless -measure says more, only that is measured.")
 	scale := set.String("scale", "", "With how many ScaledJobs to measure scale, separated by commas.")
 	set.IntVar(&opts.samples, "samples", samples, "How many single messages to push to each, at least 2.")
@@ -109,7 +109,7 @@ func parse(set *flag.FlagSet, args []string) (*options, error) {
 	if *kedas != "" {
 		var wrong error
 		opts.rivals, wrong = chooseRivals(*kedas)
-		err, names = errors.Join(err, wrong), besideKEDA
+		err, names = errors.Join(err, wrong), kedaName
 	}
 	if *scale != "" {
 		var wrong error
@@ -182,7 +182,7 @@ func (o *options) run(ctx context.Context, out, log io.Writer) error {
 // measure starts the servers, and takes these measurements.
 func (o *options) measure(ctx context.Context, out, log io.Writer, names []string) (run *results.Run, err error) {
 	busy := load()
-	if slices.Contains(names, besideKEDA) { // Building it takes minutes. Nothing else is to run meanwhile.
+	if slices.Contains(names, kedaName) { // Building it takes minutes. Nothing else is to run meanwhile.
 		if _, err := keda.Build(ctx, log); err != nil {
 			return nil, err
 		}

@@ -35,7 +35,7 @@ const (
 	median, tail = 0.5, 0.99
 )
 
-// pair is the minimal loop and a rival, which is the operator or KEDA. They take turns with the same work, so that other load
+// pair is the minimal loop and a rival, which is the operator or KEDA. They take turns with the same work, because other load
 // affects both.
 type pair struct {
 	*setting
@@ -63,7 +63,7 @@ func (p *pair) inTurn(turn int) subjects {
 	return subjects{p.rival, p.loop}
 }
 
-// pause lasts longer before a turn of the rival, by so much.
+// pause lasts longer by this offset before a turn of the rival.
 func (p *pair) pause(ctx context.Context, of *subject, duration, offset time.Duration) error {
 	if of != p.loop {
 		duration += offset
@@ -249,8 +249,8 @@ func (all subjects) serveOneEach(ctx context.Context) (took []float64, err error
 	return took, nil
 }
 
-// finish returns the surplus of both, with these other ScaledJobs, after the time in which more Jobs could come: until the
-// rival has polled once more. Then it takes all messages and Jobs away.
+// finish takes all messages and Jobs of both and of these other ScaledJobs away. It returns their surplus, after the time in
+// which more Jobs could come: until the rival has polled once more.
 func (p *pair) finish(ctx context.Context, others map[*subject]subjects) (surplus map[*subject]float64, err error) {
 	if err := scene.Pause(ctx, p.interval+settleTime); err != nil {
 		return nil, err
@@ -300,12 +300,12 @@ func (p *pair) awaitRest(ctx context.Context, others subjects) error {
 		return p.awaitKEDA(ctx, len(others)+1)
 	}
 	return append(slices.Clone(others), p.rival).await(ctx, func(status scaledjobv1.ScaledJobStatus) bool {
-		return hears(status) && status.QueueDepth != nil && *status.QueueDepth == 0 && status.ActiveJobs == 0
+		return immediate(status) && status.QueueDepth != nil && *status.QueueDepth == 0 && status.ActiveJobs == 0
 	})
 }
 
-// hears says whether the operator hears of messages at once.
-func hears(status scaledjobv1.ScaledJobStatus) bool {
+// immediate says whether the operator notices messages at once.
+func immediate(status scaledjobv1.ScaledJobStatus) bool {
 	return status.Mode == scaledjobv1.ModeEvents || status.Mode == scaledjobv1.ModeTracking
 }
 
@@ -342,8 +342,8 @@ func (p *pair) remove(ctx context.Context, of *subject, others subjects) error {
 	return p.awaitKEDA(ctx, 1)
 }
 
-// offsets are so many times below the interval, one in each of as many equal parts of it, in random order: with few of
-// them, the time until the next poll is as it is on average.
+// offsets divides the interval into equal parts, and returns a random time in each of them, in random order. Even few of
+// them have the time until the next poll that is usual on average.
 func offsets(count int, interval time.Duration) []time.Duration {
 	all := make([]time.Duration, count)
 	for i, part := range rand.Perm(count) {

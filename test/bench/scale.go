@@ -37,7 +37,7 @@ const (
 	manyScaledJobs, leastCreated = 10_000, 100
 )
 
-// scale is so many ScaledJobs, of which the first is that of the rival.
+// scale is a number of ScaledJobs, of which the first is that of the rival.
 type scale struct {
 	*pair
 
@@ -83,7 +83,7 @@ func (s *scale) take(ctx context.Context, samples int) error {
 	return s.each(ctx, "deleting", (*subject).remove)
 }
 
-// work names what was measured with so many ScaledJobs.
+// work names what was measured.
 func (s *scale) work(what string) string {
 	return fmt.Sprintf("%d ScaledJobs: %s", len(s.members), what)
 }
@@ -97,7 +97,7 @@ func (s *scale) add(what, unit string, ours, most float64) {
 	s.all = append(s.all, figure)
 }
 
-// spread are members at even distances, so many or all.
+// spread returns that many members at even distances, or all if there are fewer.
 func (s *scale) spread(count int) subjects {
 	picked := make(subjects, min(count, len(s.members)))
 	for i := range picked {
@@ -120,7 +120,7 @@ func (s *scale) each(ctx context.Context, doing string, do func(*subject, contex
 	return group.Wait()
 }
 
-// becomeReady creates the ScaledJobs, and waits until all of them were seen to be Ready, and hear of messages at once.
+// becomeReady creates the ScaledJobs, and waits until all of them were seen to be Ready, and notice messages at once.
 func (s *scale) becomeReady(ctx context.Context) error {
 	if len(s.members) > 1 {
 		began := time.Now()
@@ -131,7 +131,7 @@ func (s *scale) becomeReady(ctx context.Context) error {
 			s.add("first create → all Ready", "s", time.Since(began).Seconds(), 0)
 		}
 	}
-	return errors.Join(s.members.await(ctx, hears), scene.Pause(ctx, settleTime))
+	return errors.Join(s.members.await(ctx, immediate), scene.Pause(ctx, settleTime))
 }
 
 func (s *scale) createReady(ctx context.Context) error {

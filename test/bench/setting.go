@@ -19,7 +19,7 @@ import (
 )
 
 // setting is a control plane, a Redis server, and the minimal loop and the operator at work. Both run as processes of their
-// own, as the same ServiceAccount. The operator watches only the namespace of its ScaledJobs, so that the Jobs of the loop cost
+// own, as the same ServiceAccount. The operator watches only the namespace of its ScaledJobs: the Jobs of the loop cost
 // it nothing.
 type setting struct {
 	control *cluster.Cluster

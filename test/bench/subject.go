@@ -206,7 +206,7 @@ func (s *subject) empty(ctx context.Context) error {
 // subjects are one program at work for several ScaledJobs of a namespace.
 type subjects []*subject
 
-// siblings creates so many further ScaledJobs.
+// siblings creates further ScaledJobs.
 func (s *subject) siblings(ctx context.Context, name string, count int, shape func(*scaledjobv1.ScaledJobSpec)) (subjects, error) {
 	all := make(subjects, count)
 	for i := range all {

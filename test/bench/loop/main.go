@@ -168,7 +168,7 @@ func drain(ctx context.Context, kube client.WithWatch, sj *scaledjobv1.ScaledJob
 	}
 }
 
-// replace creates maxReplicas Jobs, and another one for each that finishes, so many altogether.
+// replace creates maxReplicas Jobs, and another one for each that finishes, until it has created this number of Jobs.
 func replace(ctx context.Context, kube client.WithWatch, sj *scaledjobv1.ScaledJob, count int64) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)

@@ -39,7 +39,7 @@ func plot(runs []*results.Run, name string) (made svg.Plot, err error) {
 	return made, err
 }
 
-// latency draws how many percent of the samples are at most so long, of all runs together.
+// latency draws the share of the samples that are at most as long as a time, of all runs together.
 func latency(runs []*results.Run) (svg.Plot, error) {
 	rows, err := results.Merge(runs, "latency")
 	var references, ours []float64
@@ -68,7 +68,7 @@ func share(values []float64) (points [][2]float64) {
 	return points
 }
 
-// scale draws a figure over the number of ScaledJobs. Its steps are powers of ten, so that it has no place for 0.
+// scale draws a figure over the number of ScaledJobs. The axes are logarithmic, and have no place for 0.
 func scale(runs []*results.Run, title, unit, work string) (svg.Plot, error) {
 	rows, err := results.Merge(runs, "scale")
 	if err != nil {

@@ -90,7 +90,7 @@ func (r *Row) target() (aim string) {
 	return aim
 }
 
-// crossTable shows the ratio beside a figure that is compared with the minimal loop.
+// crossTable shows the ratio next to a figure that is compared with the minimal loop.
 func crossTable(rows []*Row) string {
 	cells := [][]string{{""}}
 	for _, row := range rows {

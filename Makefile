@@ -76,12 +76,12 @@ fuzz: ## Fuzz for TIME=30s per target. | PACKAGES=./internal/jobs selects packag
 	done
 
 .PHONY: bench
-bench: parts ## Measure how fast messages become Jobs and what floods and outages cost. | MEASURE=latency,bursts selects measurements, SCALE=1,100 numbers of ScaledJobs. JSON=file keeps the results. | CONTENDERS=keda has KEDA do the same work instead, which takes minutes to build.
+bench: parts ## Measure how fast messages become Jobs. | MEASURE=latency,bursts selects measurements, MEASURE=scale SCALE=1,100 numbers of ScaledJobs. JSON=file keeps the results. | CONTENDERS=keda has KEDA do the same work instead, which takes minutes to build.
 	@go run ./test/bench $(if $(MEASURE),-measure=$(MEASURE)) $(if $(SCALE),-scale=$(SCALE)) $(if $(CONTENDERS),-contenders=$(CONTENDERS)) $(if $(JSON),-json='$(JSON)')
 
 .PHONY: bench-report
-bench-report: ## Draw the tables and plots of docs/contributing/benchmarks.md, docs/explanation/performance.md and README.md. | RESULTS='a.json b.json' names one file for each run.
-	@go run ./test/bench/report $(RESULTS)
+bench-report: ## Draw the tables and plots of the pages on performance from the results in docs/contributing/benchmarks.
+	@go run ./test/bench/report
 
 .PHONY: bench-compare
 bench-compare: ## Compare the Go benchmarks of the hot paths with those of another commit. | REF=main selects the commit, PACKAGES=./internal/jobs packages, COUNT=6 rounds.
@@ -89,7 +89,7 @@ bench-compare: ## Compare the Go benchmarks of the hot paths with those of anoth
 
 .PHONY: bench-guard
 bench-guard: parts ## Measure again, and fail if the operator is slower than in the committed results. | MEASURE=latency selects measurements.
-	@go run ./test/bench/guard $(if $(MEASURE),-measure=$(MEASURE))
+	@go run ./test/bench -guard $(if $(MEASURE),-measure=$(MEASURE))
 
 .PHONY: soak
 soak: parts ## Inject random storms and faults for MINUTES=10. | SEED=n repeats the order of the faults, SUITES=no skips the long tests. | ALERTS=yes injects no faults, and fails if an alert fires; only in MINUTES=90 could all.

@@ -4,7 +4,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,12 +23,10 @@ import (
 // unknown is what could not be found out.
 const unknown = "unknown"
 
-// describe tells when and on what a run takes its figures, of which there are none yet.
-func (s *setting) describe(ctx context.Context, size sizes) (*results.Run, error) {
+// describe says when and on what a run takes its figures, of which there are none yet.
+func (s *setting) describe(ctx context.Context) (*results.Run, error) {
 	run := &results.Run{
-		Version: results.Version, Date: time.Now().UTC().Truncate(time.Second),
-		Go: runtime.Version(), CPU: cpuModel(), Cores: runtime.NumCPU(),
-		Samples: size.samples, Rounds: size.rounds,
+		Date: time.Now().UTC().Truncate(time.Second), Go: runtime.Version(), CPU: cpuModel(), Cores: runtime.NumCPU(),
 	}
 	run.Commit, run.Modified = commit(ctx)
 	api, err := discovery.NewDiscoveryClientForConfig(s.control.Config())
@@ -62,7 +62,7 @@ func cpuModel() string {
 	return valueOf(string(content), "model name")
 }
 
-// load is how many processes wanted to run in the last minute, on average, and 0 where that is not told.
+// load is how many processes wanted to run in the last minute, on average, and 0 where the system does not say.
 func load() float64 {
 	content, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -76,8 +76,8 @@ func load() float64 {
 	return average
 }
 
-// serverVersion is the product and the version that a Redis server tells in its information. Valkey tells a version of
-// Redis too, which it is compatible with.
+// serverVersion is the product and the version of a Redis server. Valkey also reports the version of Redis that it is
+// compatible with.
 func serverVersion(info string) string {
 	if version := valueOf(info, "valkey_version"); version != unknown {
 		return "Valkey " + version
@@ -95,11 +95,46 @@ func valueOf(text, key string) string {
 	return unknown
 }
 
-// measured is what a measurement has found, for the document.
-func measured(name string, took time.Duration, comparisons []comparison) results.Measurement {
-	m := results.Measurement{Name: name, Seconds: results.Round(took.Seconds())}
-	for _, c := range comparisons {
-		m.Figures = append(m.Figures, c.figure())
+// ticksPerSecond is the unit in which Linux reports CPU time to programs, on every architecture.
+const ticksPerSecond = 100
+
+// cpuTime returns the CPU time that a process has used, in seconds.
+func cpuTime(pid int) (float64, error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
 	}
-	return m
+	return parseCPUTime(content)
+}
+
+// parseCPUTime adds up the 14th and the 15th field: the time in user mode and in the kernel. The second field is the
+// name of the program in parentheses, which may have spaces in it.
+func parseCPUTime(stat []byte) (float64, error) {
+	const user, kernel = 14 - 3, 15 - 3 // of the fields behind the second one
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) <= kernel {
+		return 0, errors.New("the CPU time of a process cannot be read")
+	}
+	inUser, err := strconv.Atoi(fields[user])
+	inKernel, err2 := strconv.Atoi(fields[kernel])
+	return float64(inUser+inKernel) / ticksPerSecond, errors.Join(err, err2)
+}
+
+// residentMB returns how much memory of the machine a process has, in megabytes.
+func residentMB(pid int) (float64, error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	return parseResident(string(content))
+}
+
+func parseResident(status string) (float64, error) {
+	const kibibyte, megabyte = 1024, 1e6
+	size, isSize := strings.CutSuffix(valueOf(status, "VmRSS"), " kB")
+	if !isSize {
+		return 0, errors.New("the memory of a process cannot be read")
+	}
+	kibibytes, err := strconv.Atoi(size)
+	return float64(kibibytes) * kibibyte / megabyte, err
 }

@@ -13,8 +13,12 @@ import (
 	"miracle.dev/scaledjob-operator/test/bench/results"
 )
 
-// A ratio may be worse than the worst that is committed by so much. Few samples decide about a tail.
 const (
+	// committedFolder has the results to compare with.
+	committedFolder = "docs/contributing/benchmarks"
+	// tries is how often a figure may be too slow before it fails.
+	tries = 3
+	// A ratio may be worse than the worst that is committed by so much. Few samples decide about a tail.
 	margin     = 1.3
 	tailMargin = 2.0
 )
@@ -22,8 +26,10 @@ const (
 // faults are the figures of a measurement that are too slow, by their works, and why.
 type faults map[string]error
 
-// guard measures what is too slow again, and fails for what was too slow in each of so many tries.
-func guard(committed []*results.Run, names []string, tries int, measure func(names []string) (*results.Run, error)) error {
+// guard fails if the operator has become slower, compared with the minimal loop in the same run, than it was in the committed
+// results. It measures what is too slow again, and fails for what was too slow each time. Only ratios are compared, so the
+// machine may be another one, but should have the same number of cores.
+func guard(committed []*results.Run, names []string, measure func(names []string) (*results.Run, error)) error {
 	left := map[string]faults{}
 	for try := range tries {
 		now, err := measure(names)
@@ -56,7 +62,7 @@ func guard(committed []*results.Run, names []string, tries int, measure func(nam
 func otherCores(committed []*results.Run, here int) string {
 	for _, run := range committed {
 		if run.Cores != here {
-			return fmt.Sprintf("warning: committed results are of a machine with %d cores, and this one has %d: the ratios may differ", run.Cores, here)
+			return fmt.Sprintf("warning: committed results are of a machine with %d cores, and this one has %d: the ratios may differ\n", run.Cores, here)
 		}
 	}
 	return ""
@@ -70,12 +76,12 @@ func compare(committed []*results.Run, now *results.Run, name string) (faults, e
 	}
 	found, compared := faults{}, 0
 	for _, row := range rows {
-		if row.Figures[0].Beside != results.Loop || row.Ratio == nil {
+		if row.Ratio.Least == 0 {
 			continue
 		}
 		compared++
 		if err := tooSlow(row, now.Find(name)); err != nil {
-			found[row.Work()] = fmt.Errorf("%s: %w", row.Work(), err)
+			found[row.First.Work] = fmt.Errorf("%s: %w", row.First.Work, err)
 		}
 	}
 	if compared == 0 {
@@ -88,23 +94,23 @@ func compare(committed []*results.Run, now *results.Run, name string) (faults, e
 func tooSlow(row *results.Row, now *results.Measurement) error {
 	var figure *results.Figure
 	if now != nil {
-		figure = now.Find(row.Work())
+		figure = now.Find(row.First.Work)
 	}
-	if figure == nil || figure.Ratio == nil {
+	if figure == nil || figure.Ratio == 0 {
 		return errors.New("it is no longer measured")
 	}
 	allowed := margin
-	if isTail(row.Work()) {
+	if isTail(row.First.Work) {
 		allowed = tailMargin
 	}
-	if row.Figures[0].AtLeast > 0 {
-		if least := row.Ratio.Least / allowed; *figure.Ratio < least {
-			return fmt.Errorf("its ratio to the minimal loop is %.2f, and should be at least %.2f", *figure.Ratio, least)
+	if row.First.AtLeast > 0 {
+		if least := row.Ratio.Least / allowed; figure.Ratio < least {
+			return fmt.Errorf("its ratio to the minimal loop is %.2f, and should be at least %.2f", figure.Ratio, least)
 		}
 		return nil
 	}
-	if most := row.Ratio.Most * allowed; *figure.Ratio > most {
-		return fmt.Errorf("its ratio to the minimal loop is %.2f, and should be at most %.2f", *figure.Ratio, most)
+	if most := row.Ratio.Most * allowed; figure.Ratio > most {
+		return fmt.Errorf("its ratio to the minimal loop is %.2f, and should be at most %.2f", figure.Ratio, most)
 	}
 	return nil
 }

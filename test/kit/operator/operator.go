@@ -57,6 +57,8 @@ type Options struct {
 	Path string
 	// Timeout bounds the start once the binary is there. 0 means a minute.
 	Timeout time.Duration
+	// Unready has Start return as soon as the process runs. AwaitReady waits for the rest.
+	Unready bool
 	// Args are further flags, which win over those Start gives.
 	Args []string
 	// MemoryLimit is GOMEMLIMIT of the operator, such as 512MiB. Empty means that of this process.
@@ -139,11 +141,14 @@ func (o *Operator) start(ctx context.Context, path string, opts Options) error {
 	if opts.MemoryLimit != "" {
 		environment = append(environment, "GOMEMLIMIT="+opts.MemoryLimit)
 	}
-	if o.process, err = o.sandbox.StartWith(environment, processName, path, append(args, opts.Args...)...); err != nil {
+	if o.process, err = o.sandbox.StartWith(environment, processName, path, append(args, opts.Args...)...); err != nil || opts.Unready {
 		return err
 	}
-	return o.process.WaitReady(ctx, o.ready)
+	return o.AwaitReady(ctx)
 }
+
+// AwaitReady returns when the operator is ready.
+func (o *Operator) AwaitReady(ctx context.Context) error { return o.process.WaitReady(ctx, o.ready) }
 
 // serve chooses where the probes and metrics are, and returns the flags for it.
 func (o *Operator) serve() (flags []string, err error) {

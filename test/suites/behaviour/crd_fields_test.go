@@ -22,25 +22,22 @@ import (
 	"miracle.dev/scaledjob-operator/internal/preflight"
 )
 
-// The operator is upgraded before the CRD.
-func TestOperatorWaitsForTheFieldsOfItsCRD(t *testing.T) {
+// The operator is upgraded before the CRD, and waits. Later the operator is rolled back, and the CRD is not: what the operator
+// does not know, it does not do.
+func TestOperatorAndCRDOfDifferentVersions(t *testing.T) {
 	t.Parallel()
 	s := newOlderCluster(t)
 	s.installFields(func(spec *apiextensionsv1.JSONSchemaProps) { delete(spec.Properties, "suspend") })
 	s.awaitFields(preflight.Fields{Missing: []string{"spec.suspend"}})
-	early := startEarly(t, writeKubeconfig(t, s.control.Config()))
-	s.Eventually(early.log).Should(And(
+	upgraded := startEarly(t, s.control.Config())
+	s.Eventually(upgraded.Logs).Should(And(
 		ContainSubstring("older than this operator; waiting for that of this version"), ContainSubstring("spec.suspend")))
 	s.create("worker")
 	s.installFields(func(*apiextensionsv1.JSONSchemaProps) {})
-	early.awaitReady(t)
+	awaitReady(t, upgraded)
 	s.expectJobs("worker", 3)
-}
+	s.Expect(upgraded.Kill()).To(Succeed())
 
-// The operator is rolled back, and the CRD is not. What it does not know of, it does not do.
-func TestScaledJobsWithFieldsOfANewerCRDAreLeftAlone(t *testing.T) {
-	t.Parallel()
-	s := newOlderCluster(t)
 	s.installFields(func(spec *apiextensionsv1.JSONSchemaProps) {
 		spec.Properties["priority"] = apiextensionsv1.JSONSchemaProps{Type: "integer"}
 		template := spec.Properties["jobTemplate"].Properties["spec"]
@@ -52,11 +49,9 @@ func TestScaledJobsWithFieldsOfANewerCRDAreLeftAlone(t *testing.T) {
 		template := object["spec"].(map[string]any)["jobTemplate"].(map[string]any)["spec"].(map[string]any)
 		template["newInKubernetes"] = "yes"
 	})
-	s.create("worker")
-	early := startEarly(t, writeKubeconfig(t, s.control.Config()))
-	early.awaitReady(t)
-	s.Expect(early.log()).To(And(ContainSubstring("the CRD is newer than this operator"), ContainSubstring("spec.priority")))
-	s.expectJobs("worker", 3)
+	rolledBack := startEarly(t, s.control.Config())
+	awaitReady(t, rolledBack)
+	s.Expect(rolledBack.Logs()).To(And(ContainSubstring("the CRD is newer than this operator"), ContainSubstring("spec.priority")))
 	s.expectJobs("with-a-newer-template", 3)
 	s.Eventually(s.stalled).WithArguments("newer").Should(And(
 		HaveField("Reason", scaledjobv1.ReasonInvalidSpec), HaveField("Message", ContainSubstring(`"spec.priority"`))))

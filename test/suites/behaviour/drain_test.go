@@ -9,7 +9,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
@@ -24,18 +23,18 @@ func TestQueueIsDrainedByExactlyTheJobsThatAreDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newWitnessedScaledJob(t)
+			s := newScaledJob(t)
 			const limit = 5
 			s.create(onceByEvents, scene.AtMost(limit), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = int64(test.perJob) })
+			s.Expect(s.Observe(t.Context(), s.Cluster.Config(), func() int { return limit })).To(Succeed())
 			s.startWorkers(test.perJob)
 			s.PushTogether(test.first)
-			s.Eventually(s.watch.created).Should(BeNumerically(">", 0))
+			s.Eventually(s.jobsEver).Should(BeNumerically(">", 0))
 			s.PushTogether(test.second)
 			s.Eventually(s.Status).Should(BeDrained(test.jobs))
-			s.settle()
-			s.Expect(s.created()).To(Equal(test.jobs))
-			s.Expect(s.watch.mostUnfinished()).To(Equal(limit))
-			s.Expect(s.watch.violations()).To(BeEmpty())
+			s.expectJobsEver(test.jobs)
+			s.Expect(s.Witness.CatchUp(t.Context())).To(Succeed())
+			s.Expect(s.Witness.Verdict()).To(BeEmpty(), "no more than maxReplicas at a time")
 			s.Expect(s.Status()).To(BeDrained(test.jobs))
 		})
 	}
@@ -56,12 +55,11 @@ func BeDrained(succeeded int) OmegaMatcher {
 
 func TestJobThatEndsBeforeItsMessageIsGoneHasASuccessor(t *testing.T) {
 	t.Parallel()
-	s := newWitnessedScaledJob(t)
+	s := newScaledJob(t)
 	s.create(onceByEvents)
-	s.finish(s.startJob(), cluster.PodSucceedAfter)
-	s.Eventually(s.watch.created).Should(Equal(2))
+	s.succeed(s.startJob())
+	s.Eventually(s.jobsEver).Should(Equal(2))
 	s.startWorkers(1)
 	s.Eventually(s.Status).Should(BeDrained(2))
-	s.settle()
-	s.Expect(s.created()).To(Equal(2))
+	s.expectJobsEver(2)
 }

@@ -9,12 +9,12 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// The control is TestWitnessReportsARunningJobThatIsDeleted.
 func TestEditsOfTheSpecDeleteNoRunningJob(t *testing.T) {
 	t.Parallel()
-	s := newWitnessedScaledJob(t)
+	s := newScaledJob(t)
 	const jobs = 4
 	s.create(onceByEvents)
 	s.PushTogether(jobs)
@@ -22,40 +22,34 @@ func TestEditsOfTheSpecDeleteNoRunningJob(t *testing.T) {
 	names := s.jobNames()
 	original := s.Get().Spec
 
-	for _, edit := range []map[string]any{
-		{"jobTemplate": withImage("worker:2")},
-		{"maxReplicas": 1},
-		{"maxReplicas": 0},
-		{"threshold": 100},
-		{"activationThreshold": 100},
-		{"successfulJobsHistoryLimit": 0, "failedJobsHistoryLimit": 0},
-		{"notifications": scaledjobv1.NotificationsDisabled},
-		{"suspend": true},
-		{"queueName": s.Namespace + ":empty"},
-		{"redisAddress": "127.0.0.1:1"},
+	for i, edit := range []scene.Change{
+		image("worker:2"),
+		scene.AtMost(1),
+		scene.AtMost(0),
+		func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 100 },
+		func(spec *scaledjobv1.ScaledJobSpec) { spec.ActivationThreshold = 100 },
+		func(spec *scaledjobv1.ScaledJobSpec) {
+			spec.SuccessfulJobsHistoryLimit, spec.FailedJobsHistoryLimit = new(int32(0)), new(int32(0))
+		},
+		func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsDisabled },
+		suspend(true),
+		func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = s.Namespace + ":empty" },
+		scene.At("127.0.0.1:1"),
 	} {
 		s.edit(edit)
-		s.Expect(s.jobNames()).To(ConsistOf(names), "after %v", edit)
-		s.Expect(s.Status()).To(HaveField("ActiveJobs", BeEquivalentTo(jobs)), "after %v", edit)
+		s.Expect(s.jobNames()).To(ConsistOf(names), "after edit %d", i)
+		s.Expect(s.Status()).To(HaveField("ActiveJobs", BeEquivalentTo(jobs)), "after edit %d", i)
 	}
 
 	// Undone but for the template, the edits leave a ScaledJob that works.
-	s.edit(map[string]any{
-		"maxReplicas": original.MaxReplicas, "threshold": original.Threshold, "activationThreshold": 0,
-		"notifications": original.Notifications, "suspend": false,
-		"queueName": original.QueueName, "redisAddress": original.RedisAddress,
+	s.edit(func(spec *scaledjobv1.ScaledJobSpec) {
+		template := spec.JobTemplate
+		*spec = *original.DeepCopy()
+		spec.JobTemplate = template
 	})
 	job := s.startJob()
 	s.Expect(job.Spec.Template.Spec.Containers).To(ConsistOf(HaveField("Image", "worker:2")))
 	s.startWorkers(1)
 	s.Eventually(s.Status).Should(And(HaveField("QueueDepth", HaveValue(BeZero())), HaveField("ActiveJobs", BeZero())))
-	s.settle()
-	s.Expect(s.created()).To(Equal(jobs + 1))
-	s.Expect(s.watch.violations()).To(BeEmpty())
-}
-
-// withImage is the change of a jobTemplate that gives its container this image.
-func withImage(image string) map[string]any {
-	containers := []any{map[string]any{"name": "worker", "image": image}}
-	return map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": containers}}}}
+	s.expectJobsEver(jobs + 1)
 }

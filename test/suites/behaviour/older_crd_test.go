@@ -7,8 +7,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,27 +47,99 @@ var illKinds = map[string]struct {
 	},
 }
 
-// Whoever comes from an earlier schema may have ScaledJobs in store that no
-// client can decode. They get no Job, and are told of, but the others are served,
-// whether such an object is there from the start or turns up later.
+// illValues are of the right kind, but such as the schema refuses today.
+var illValues = map[string]struct {
+	path  []string
+	value any
+}{
+	"history-negative":       {[]string{"spec", "successfulJobsHistoryLimit"}, int64(-5)},
+	"failed-negative":        {[]string{"spec", "failedJobsHistoryLimit"}, int64(-2147483648)},
+	"interval-negative":      {[]string{"spec", "pollingIntervalSeconds"}, int64(-5)},
+	"interval-huge":          {[]string{"spec", "pollingIntervalSeconds"}, int64(2147483647)},
+	"threshold-zero":         {[]string{"spec", "threshold"}, int64(0)},
+	"threshold-minus":        {[]string{"spec", "threshold"}, int64(-9223372036854775808)},
+	"activation-minus":       {[]string{"spec", "activationThreshold"}, int64(-3)},
+	"minimum-negative":       {[]string{"spec", "minReplicas"}, int64(-3)},
+	"maximum-negative":       {[]string{"spec", "maxReplicas"}, int64(-3)},
+	"queue-empty":            {[]string{"spec", "queueName"}, ""},
+	"queue-long":             {[]string{"spec", "queueName"}, strings.Repeat("q", 500_000)},
+	"address-empty":          {[]string{"spec", "redisAddress"}, ""},
+	"address-odd":            {[]string{"spec", "redisAddress"}, "redis://[::1:99999/7?x=\n"},
+	"address-long":           {[]string{"spec", "redisAddress"}, strings.Repeat("h", 500_000) + ":1"},
+	"notifications":          {[]string{"spec", "notifications"}, "Sometimes"},
+	"queue-binary":           {[]string{"spec", "queueName"}, "a\x00b\r\nFLUSHALL\r\n"},
+	"template-null":          {[]string{"spec", "jobTemplate"}, map[string]any{}},
+	strings.Repeat("n", 253): {[]string{"spec", "threshold"}, int64(1)},
+}
+
+// illQueues are specs of queues and strategies such as the schema refuses today.
+var illQueues = map[string]map[string]any{
+	"type-unknown":     {"queues": []any{map[string]any{"name": "messages", "type": "Heap"}}},
+	"role-unknown":     {"queues": []any{map[string]any{"name": "messages", "role": "Lost"}}},
+	"name-empty":       {"queues": []any{map[string]any{"name": ""}}},
+	"name-missing":     {"queues": []any{map[string]any{"type": "List"}}},
+	"queues-empty":     {"queues": []any{}},
+	"queue-minus":      {"queues": []any{map[string]any{"name": "messages", "threshold": int64(-7)}}},
+	"threshold-least":  {"queues": []any{map[string]any{"name": "messages", "threshold": int64(-9223372036854775808)}}},
+	"window-unknown":   {"queues": []any{map[string]any{"name": "sorted", "type": "SortedSet", "sortedSet": map[string]any{"window": "Soon", "scoreUnit": "years"}}}},
+	"window-on-list":   {"queues": []any{map[string]any{"name": "messages", "type": "List", "sortedSet": map[string]any{"window": "Due"}}}},
+	"stream-on-list":   {"queues": []any{map[string]any{"name": "messages", "type": "List", "stream": map[string]any{"consumerGroup": "a\x00\r\n"}}}},
+	"role-on-stream":   {"queues": []any{map[string]any{"name": "none", "type": "Stream", "role": "InProgress"}}},
+	"all-in-progress":  {"queues": []any{map[string]any{"name": "messages", "role": "InProgress"}}},
+	"same-twice":       {"queues": []any{map[string]any{"name": "messages"}, map[string]any{"name": "messages"}}},
+	"both-types":       {"queues": []any{map[string]any{"name": "messages"}, map[string]any{"name": "messages", "type": "Stream"}}},
+	"in-progress-min":  {"queuesCalculation": "Min", "queues": []any{map[string]any{"name": "messages"}, map[string]any{"name": "x", "role": "InProgress"}}},
+	"calculation":      {"queuesCalculation": "Median"},
+	"strategy-unknown": {"scalingStrategy": map[string]any{"type": "Wild"}},
+	"custom-missing":   {"scalingStrategy": map[string]any{"type": "Custom"}},
+	"percentage-500":   {"scalingStrategy": map[string]any{"type": "Custom", "custom": map[string]any{"runningJobPercentage": int64(500), "queueLengthDeduction": int64(-9223372036854775808)}}},
+	"percentage-minus": {"scalingStrategy": map[string]any{"type": "Custom", "custom": map[string]any{"runningJobPercentage": int64(-500), "queueLengthDeduction": int64(9223372036854775807)}}},
+	"grace-minus":      {"scalingStrategy": map[string]any{"type": "Accurate", "claimGraceSeconds": int64(-1)}},
+	"grace-huge":       {"scalingStrategy": map[string]any{"type": "Accurate", "claimGraceSeconds": int64(2147483647)}},
+	"rollout-unknown":  {"rollout": map[string]any{"strategy": "Big", "propagationPolicy": "Orphan"}},
+	"minimum-custom":   {"minReplicas": int64(-2147483648), "scalingStrategy": map[string]any{"type": "Custom", "custom": map[string]any{"queueLengthDeduction": int64(9223372036854775807)}}},
+	"many":             {"queues": manyQueues()},
+}
+
+// manyQueues are far more than the schema allows.
+func manyQueues() []any {
+	many := make([]any, 200)
+	for i := range many {
+		many[i] = map[string]any{"name": "messages", "type": "List", "threshold": int64(i + 1)}
+	}
+	return many
+}
+
+// Whoever comes from an earlier schema may have ScaledJobs in store that no client can decode, or that ask for what makes no
+// sense. The former get no Job, and are reported. Neither harms others, whether it is there from the start or turns up later.
 func TestObjectsOfAnOlderSchemaHarmNoOther(t *testing.T) {
 	t.Parallel()
 	s := newOlderCluster(t)
 	s.create("healthy")
-	for name, ill := range illKinds {
-		s.create(name, func(object map[string]any) {
-			unstructured.RemoveNestedField(object, ill.path...)
-			if ill.value != nil {
-				s.Expect(unstructured.SetNestedField(object, ill.value, ill.path...)).To(Succeed())
-			}
-		})
-	}
+	s.createIll()
+	// A status may be of another kind, too.
+	s.Expect(s.admin.Status().Patch(t.Context(), olderObject("threshold-in-words"),
+		client.RawPatch(types.MergePatchType, []byte(`{"status":{"conditions":"none"}}`)))).To(Succeed())
 	s.installSchema()
 	s.startOperator()
 	s.expectJobs("healthy", 3)
 	for name := range illKinds {
 		s.Eventually(s.told).WithContext(t.Context()).WithArguments(name).Should(BeTrue(), name)
 	}
+	for _, name := range []string{"history-negative", "failed-negative", "threshold-zero", "threshold-minus", "minimum-negative"} {
+		s.Eventually(s.active).WithContext(t.Context()).WithArguments(name).Should(Equal(int64(3)), name)
+	}
+	s.awaitReconciles(slices.Collect(maps.Keys(illQueues))...)
+	for name := range illQueues {
+		desired, _, _ := unstructured.NestedInt64(s.object(name).Object, "status", "desiredJobs")
+		s.Expect(desired).To(BeNumerically(">=", 0), name)
+	}
+	for name := range illKinds {
+		s.Expect(s.jobsOf(name)).To(BeEmpty(), name)
+	}
+	s.set("threshold-in-words", "/spec/threshold", int64(1))
+	s.expectJobs("threshold-in-words", 3)
+	s.Eventually(s.active).WithContext(t.Context()).WithArguments("threshold-in-words").Should(Equal(int64(3)))
 
 	s.Expect(s.installAnySchema()).To(Succeed()) // as one who rolls back does
 	s.create("late", func(object map[string]any) {
@@ -75,10 +149,37 @@ func TestObjectsOfAnOlderSchemaHarmNoOther(t *testing.T) {
 	s.create("healthy-too")
 	s.expectJobs("healthy-too", 3)
 	s.awaitReconciles("healthy-too")
-	s.Expect(s.jobsOf("")).To(HaveLen(6), "Jobs of the two that are healthy")
 
 	s.set("late", "/spec/threshold", int64(1))
 	s.expectJobs("late", 3)
+	s.Expect(s.operator.Logs()).NotTo(ContainSubstring("Observed a panic"))
+}
+
+// createIll creates all ScaledJobs that make no sense.
+func (s *olderCluster) createIll() {
+	s.t.Helper()
+	for name, ill := range illKinds {
+		s.create(name, func(object map[string]any) {
+			unstructured.RemoveNestedField(object, ill.path...)
+			if ill.value != nil {
+				s.Expect(unstructured.SetNestedField(object, ill.value, ill.path...)).To(Succeed())
+			}
+		})
+	}
+	for name, ill := range illValues {
+		s.create(name, func(object map[string]any) {
+			s.Expect(unstructured.SetNestedField(object, ill.value, ill.path...)).To(Succeed())
+		})
+	}
+	for name, ill := range illQueues {
+		s.create(name, func(object map[string]any) {
+			spec := object["spec"].(map[string]any)
+			maps.Copy(spec, ill)
+			if _, has := ill["queues"]; has {
+				delete(spec, "queueName")
+			}
+		})
+	}
 }
 
 // olderCluster is a control plane of its own, at first with a schema that takes
@@ -209,14 +310,36 @@ func (s *olderCluster) told(ctx context.Context, name string) (bool, error) {
 	return strings.Contains(s.operator.Logs(), fmt.Sprintf("%q", name)), nil
 }
 
-// awaitReconciles returns after three more reconciles of the ScaledJob.
-func (s *olderCluster) awaitReconciles(name string) {
+// awaitReconciles returns after three more reconciles of each of the ScaledJobs.
+func (s *olderCluster) awaitReconciles(names ...string) {
 	s.t.Helper()
-	reconciles := func() float64 {
-		all, err := s.operator.Metrics(s.t.Context())
+	reconciles := func() (all []float64) {
+		metrics, err := s.operator.Metrics(s.t.Context())
 		s.Expect(err).NotTo(HaveOccurred())
-		return all.Sum("scaledjob_reconcile_total", fmt.Sprintf("scaledjob=%q", name))
+		for _, name := range names {
+			all = append(all, metrics.Sum("scaledjob_reconcile_total", fmt.Sprintf("scaledjob=%q", name)))
+		}
+		return all
 	}
 	before := reconciles()
-	s.Eventually(reconciles).Should(BeNumerically(">=", before+3))
+	s.Eventually(func(g Gomega) {
+		for i, now := range reconciles() {
+			g.Expect(now).To(BeNumerically(">=", before[i]+3), names[i])
+		}
+	}).Should(Succeed())
+}
+
+// active is what the status says of the active Jobs, nil where it says nothing.
+func (s *olderCluster) active(ctx context.Context, name string) (any, error) {
+	object := olderObject(name)
+	err := s.admin.Get(ctx, client.ObjectKeyFromObject(object), object)
+	active, _, _ := unstructured.NestedFieldNoCopy(object.Object, "status", "activeJobs")
+	return active, err
+}
+
+func (s *olderCluster) object(name string) *unstructured.Unstructured {
+	s.t.Helper()
+	object := olderObject(name)
+	s.Expect(s.admin.Get(s.t.Context(), client.ObjectKeyFromObject(object), object)).To(Succeed())
+	return object
 }

@@ -4,7 +4,6 @@
 package behaviour
 
 import (
-	"context"
 	"crypto/tls"
 	"net/http"
 	"strings"
@@ -44,27 +43,6 @@ func TestMessagesFromBeforeTheOperatorGetTheirJobs(t *testing.T) {
 	s.Consistently(s.jobsEver).Should(BeZero())
 	s.Operator = s.operate()
 	s.expectJobsEver(7)
-}
-
-func TestOperatorThatIsRestartedCountsTheJobsOfTheOneBefore(t *testing.T) {
-	t.Parallel()
-	for name, end := range map[string]func(context.Context, *operator.Operator) error{
-		"stopped": func(ctx context.Context, o *operator.Operator) error { return o.Stop(ctx) },
-		"killed":  func(_ context.Context, o *operator.Operator) error { return o.Kill() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newLonelyScaledJob(t)
-			const messages = 200
-			s.create(scene.Polling(scene.Never), scene.AtMost(messages))
-			first := s.operate()
-			s.Push(messages)
-			s.Eventually(s.jobsEver).Should(BeNumerically(">", 0))
-			s.Expect(end(t.Context(), first)).To(Succeed())
-			s.Operator = s.operate()
-			s.expectJobsEver(messages)
-		})
-	}
 }
 
 func TestSecondReplicaStandsByAndTakesOver(t *testing.T) {
@@ -126,20 +104,6 @@ func TestOnlyTheNamespacesToWatchAreServed(t *testing.T) {
 	watched.expectJobsEver(3)
 	other.Expect(other.jobsEver()).To(BeZero())
 	other.Expect(other.Status()).To(HaveField("ObservedGeneration", BeZero()))
-}
-
-func TestSeveralNamespacesCanBeWatched(t *testing.T) {
-	t.Parallel()
-	one, two := newLonelyScaledJob(t), newLonelyScaledJob(t)
-	const messages = 150
-	one.create(scene.Polling(scene.Never), scene.AtMost(messages))
-	two.create(scene.Polling(scene.Never), scene.AtMost(messages))
-	one.Operator = one.operate("--watch-namespaces=" + two.Namespace)
-	two.Operator = one.Operator
-	one.Push(messages)
-	two.Push(messages)
-	one.expectJobsEver(messages)
-	two.expectJobsEver(messages)
 }
 
 func TestSecureMetricsAreForThoseWhoMayGetThem(t *testing.T) {

@@ -243,21 +243,6 @@ func TestSeveralQueuesAreCalculated(t *testing.T) {
 	}
 }
 
-// One key that can't be read makes all unknown: what the others hold is not the whole.
-func TestOneQueueThatCannotBeReadHoldsBackAll(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobOn(t, allTypes(t))
-	s.Expect(s.redis.Client().Set(t.Context(), s.Queue+":text", "text", 0).Err()).To(Succeed())
-	s.Push(3)
-	s.create(s.of(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":text"}), scene.Polling(1))
-	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonWrongType)
-	s.Expect(s.Status()).To(HaveField("QueueDepth", BeNil()))
-	s.Expect(s.jobsEver()).To(BeZero())
-
-	s.Expect(s.redis.Client().Del(t.Context(), s.Queue+":text").Err()).To(Succeed())
-	s.expectJobsEver(3)
-}
-
 // A server that announces lists alone, and where the operator may set what it announces.
 func TestTheFlagsOfAKindAreNamed(t *testing.T) {
 	t.Parallel()

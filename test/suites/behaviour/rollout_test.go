@@ -12,9 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admission/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +20,6 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/webhook"
 )
 
@@ -242,36 +239,6 @@ func TestAnUpgradeOfTheCRDReplacesNothing(t *testing.T) {
 	s.startOperator()
 	s.Eventually(func() []types.UID { return s.uids("worker") }).
 		Should(And(HaveLen(3), Not(ContainElement(BeElementOf(first)))), "an edit while no operator was there, and nothing tells of it")
-}
-
-// A default that a CRD sets below the template changes how it reads. Without an edit nothing is replaced for it.
-func TestATemplateThatReadsOtherwiseReplacesNothing(t *testing.T) {
-	skip.UnderShort(t, "TestWhatDoesNotReplaceJobs of internal/controller; our CRD has no such default")
-	t.Parallel()
-	s, first := replacingOlder(t)
-	s.gainDefault("backoffLimit", "3")
-	s.awaitReconciles("worker")
-	s.Expect(s.operator.Stop(t.Context())).To(Succeed())
-	s.startOperator()
-	s.awaitReconciles("worker")
-	s.Expect(s.uids("worker")).To(ConsistOf(first))
-}
-
-// gainDefault gives a field of the template's spec a default, and returns when objects are read with it.
-func (s *olderCluster) gainDefault(field, value string) {
-	s.t.Helper()
-	const version = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/jobTemplate/properties/spec/properties/"
-	crd := &unstructured.Unstructured{}
-	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	crd.SetName("scaledjobs.batch.miracle.dev")
-	patch := fmt.Sprintf(`[{"op":"add","path":"%s%s/default","value":%s}]`, version, field, value)
-	s.Expect(s.admin.Patch(s.t.Context(), crd, client.RawPatch(types.JSONPatchType, []byte(patch)))).To(Succeed())
-	s.Eventually(func() (string, error) {
-		object := olderObject("worker")
-		err := s.admin.Get(s.t.Context(), client.ObjectKeyFromObject(object), object)
-		read, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "jobTemplate", "spec", field)
-		return fmt.Sprint(read), err
-	}).Should(Equal(value), field)
 }
 
 // edit changes the image.

@@ -33,7 +33,7 @@ func newSampleScaledJob(t *testing.T, file string) *sampleScaledJob {
 // newShownScaledJob applies a manifest that users are shown.
 func newShownScaledJob(t *testing.T, manifest string) *sampleScaledJob {
 	t.Helper()
-	s := &sampleScaledJob{scaledJob: newWitnessedScaledJob(t)}
+	s := &sampleScaledJob{scaledJob: newScaledJob(t)}
 	const host = "redis.default.svc.cluster.local"
 	text := strings.NewReplacer(
 		host+":6379", shared.redis.Addr(), host, shared.redis.Addr(), "sleep 5 #", "read -r line #", "sleep 300 #", "read -r line #",
@@ -55,7 +55,7 @@ func newShownScaledJob(t *testing.T, manifest string) *sampleScaledJob {
 func (s *sampleScaledJob) work(push []any, message string, jobs int) *workerContainer {
 	s.t.Helper()
 	s.Expect(shared.redis.Client().Do(s.t.Context(), append(push, message)...).Err()).To(Succeed())
-	s.Eventually(s.ownedJobs).Should(HaveLen(jobs))
+	s.Eventually(s.jobs).Should(HaveLen(jobs))
 	worker := s.workers.start(message)
 	s.Expect(worker.message).NotTo(BeEmpty())
 	return worker
@@ -77,26 +77,26 @@ func TestSamplesHaveAJobForEachMessage(t *testing.T) {
 			s := newSampleScaledJob(t, file)
 			first := s.work(push, "first", 1)
 			second := s.work(push, "second", 2)
-			s.settle()
+			s.awaitResyncs()
 			first.finish()
 			second.finish()
-			s.settle()
 			s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeZero())))
-			s.Expect(s.created()).To(Equal(2))
+			s.expectJobsEver(2)
 		})
 	}
 }
 
 // The control: workers that pop at the start keep the next message waiting
 // unless the sample says Accurate.
-func TestSampleOfWorkersThatPopNeedsItsStrategy(t *testing.T) {
+func TestControlSampleWithoutItsStrategy(t *testing.T) {
 	t.Parallel()
 	s := newSampleScaledJob(t, "pop-at-start.yaml")
-	s.edit(map[string]any{"queueName": "videos-by-default", "scalingStrategy": map[string]any{"type": "Default"}})
+	s.edit(func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.QueueName, spec.ScalingStrategy.Type = "videos-by-default", scaledjobv1.StrategyDefault
+	})
 	s.Expect(shared.redis.Client().LPush(t.Context(), "videos-by-default", "first").Err()).To(Succeed())
-	s.Eventually(s.ownedJobs).Should(HaveLen(1))
+	s.Eventually(s.jobs).Should(HaveLen(1))
 	s.Expect(shared.redis.Client().RPop(t.Context(), "videos-by-default").Err()).To(Succeed())
 	s.Expect(shared.redis.Client().LPush(t.Context(), "videos-by-default", "second").Err()).To(Succeed())
-	s.settle()
-	s.Expect(s.created()).To(Equal(1))
+	s.expectJobsEver(1)
 }

@@ -41,7 +41,7 @@ func apply(t *testing.T, namespace string, what ...string) (objects []string, er
 	return strings.Fields(output), err
 }
 
-// TestMisspeltSampleIsRefused is the control. The suite kueue applies the sample that needs Kueue.
+// TestControlMisspeltSample is the control. The suite kueue applies the sample that needs Kueue.
 func TestEverySampleIsApplied(t *testing.T) {
 	t.Parallel()
 	const needsKueue = "kueue.yaml"
@@ -79,7 +79,7 @@ func TestSamplesAreAppliedTogether(t *testing.T) {
 	g.Expect(len(objects)).To(BeNumerically(">=", len(listed.Resources)))
 }
 
-func TestMisspeltSampleIsRefused(t *testing.T) {
+func TestControlMisspeltSample(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	content, err := os.ReadFile(filepath.Join(samples, "minimal.yaml"))

@@ -28,8 +28,6 @@ type scaledJob struct {
 
 	t     *testing.T
 	redis *redistest.Server
-	// watch follows the Jobs of the namespace, nil unless newWitnessedScaledJob has made it.
-	watch *jobWatch
 }
 
 // newScaledJob returns a ScaledJob of the shared operator and the shared Redis server, which is yet to be created.

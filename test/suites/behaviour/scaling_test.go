@@ -29,23 +29,6 @@ func TestThirtyPushesAtThresholdTenGiveExactlyThreeJobs(t *testing.T) {
 	s.expectJobsEver(4)
 }
 
-func TestOneCommandThatPushesTenMessagesGivesTenJobs(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never))
-	s.awaitSubscription()
-	s.Expect(s.redis.Client().LPush(t.Context(), s.Queue, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10).Err()).To(Succeed())
-	s.expectJobsEver(10)
-}
-
-func TestMessagesFromBeforeTheScaledJobGetTheirJobs(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.Push(2)
-	s.create(scene.Polling(scene.Never))
-	s.expectJobsEver(2)
-}
-
 func TestMinReplicasAreActiveWithoutAnyMessage(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
@@ -76,48 +59,6 @@ func TestNoMoreThanMaxReplicasAreActive(t *testing.T) {
 	s.Expect(s.jobs()).To(HaveLen(6), "a running Job was deleted")
 }
 
-func TestFreedSlotIsRefilledAtOnce(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), scene.AtMost(2))
-	s.Push(5)
-	s.Eventually(s.jobsEver).Should(Equal(2))
-	s.succeed(s.job())
-	s.Eventually(s.jobsEver).Should(Equal(3))
-	s.succeed(s.job())
-	s.expectJobsEver(4)
-}
-
-func TestNothingIsDueUpToTheActivationThreshold(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) { spec.ActivationThreshold = 5 })
-	s.awaitSubscription()
-	s.Push(5)
-	s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(5))))
-	s.expectJobsEver(0)
-	s.Push(1)
-	s.expectJobsEver(6)
-}
-
-func TestSuspendedScaledJobCreatesNothingUntilItIsResumed(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend, spec.MinReplicas = true, 1 })
-	s.awaitSubscription()
-	s.Push(3)
-	s.Eventually(s.Status).Should(And(
-		HaveField("QueueDepth", HaveValue(BeEquivalentTo(3))),
-		HaveField("DesiredJobs", HaveValue(BeEquivalentTo(3))),
-		HaveField("ActiveJobs", BeZero()),
-	))
-	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonSuspended)
-	s.expectJobsEver(0)
-	s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend, spec.PollingIntervalSeconds = false, scene.Never })
-	s.expectJobsEver(3)
-	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
-}
-
 func TestPollingAloneReachesTheSameState(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
@@ -144,18 +85,6 @@ func TestNotificationsCanBeDisabledAndEnabled(t *testing.T) {
 	s.Consistently(s.jobsEver).Should(BeZero())
 	s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsEnabled })
 	s.expectJobsEver(1)
-}
-
-func TestMaxReplicasZeroCreatesNothing(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), scene.AtMost(0), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 1 })
-	s.awaitSubscription()
-	s.Push(3)
-	s.expectCondition(scaledjobv1.ConditionScalingLimited, metav1.ConditionTrue, scaledjobv1.ReasonAtMaxReplicas)
-	s.expectJobsEver(0)
-	s.Update(scene.AtMost(2))
-	s.expectJobsEver(2)
 }
 
 func TestRenamedQueueIsFollowed(t *testing.T) {

@@ -24,29 +24,30 @@ func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
 		desired      int    // while it lasts
 	}{
 		"suspended": {
-			stop:    func(s *scaledJob) { s.edit(map[string]any{"suspend": true}) },
-			resume:  func(s *scaledJob) { s.edit(map[string]any{"suspend": false}) },
+			stop:    func(s *scaledJob) { s.edit(suspend(true)) },
+			resume:  func(s *scaledJob) { s.edit(suspend(false)) },
 			reason:  scaledjobv1.ReasonSuspended,
 			desired: limit,
 		},
 		"limited to 0": {
-			stop:    func(s *scaledJob) { s.edit(map[string]any{"maxReplicas": 0}) },
-			resume:  func(s *scaledJob) { s.edit(map[string]any{"maxReplicas": limit}) },
+			stop:    func(s *scaledJob) { s.edit(scene.AtMost(0)) },
+			resume:  func(s *scaledJob) { s.edit(scene.AtMost(limit)) },
 			reason:  scaledjobv1.ReasonAtMaxReplicas,
 			desired: 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newWitnessedScaledJob(t)
+			s := newScaledJob(t)
 			const messages, before = 9, limit + 2
 			s.create(onceByEvents, scene.AtMost(limit))
 			s.PushTogether(messages)
 			for jobs := limit; jobs < before; jobs++ {
-				s.Eventually(s.watch.created).Should(Equal(jobs))
-				s.workOff(s.unfinishedJobs()[0])
+				s.Eventually(s.jobsEver).Should(Equal(jobs))
+				s.remove()
+				s.succeed(s.unfinishedJobs()[0])
 			}
-			s.Eventually(s.watch.created).Should(Equal(before))
+			s.Eventually(s.jobsEver).Should(Equal(before))
 
 			test.stop(s)
 			s.startWorkers(1)
@@ -57,15 +58,15 @@ func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
 				HaveField("DesiredJobs", HaveValue(BeEquivalentTo(test.desired))),
 				HaveField("Conditions", ContainElement(And(
 					HaveField("Status", metav1.ConditionTrue), HaveField("Reason", test.reason))))))
-			s.settle()
-			s.Expect(s.created()).To(Equal(before))
+			s.expectJobsEver(before)
 
 			test.resume(s)
 			s.Eventually(s.Status).Should(BeDrained(messages))
-			s.settle()
-			s.Expect(s.created()).To(Equal(messages))
-			s.Expect(s.watch.mostUnfinished()).To(Equal(limit))
-			s.Expect(s.watch.violations()).To(BeEmpty())
+			s.expectJobsEver(messages)
 		})
 	}
+}
+
+func suspend(suspended bool) scene.Change {
+	return func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = suspended }
 }

@@ -138,7 +138,7 @@ func TestWorkersOfTheSampleShareTheMessages(t *testing.T) {
 }
 
 // The control of the one before.
-func TestWorkersOfTheSampleWouldCollideWithoutTheirLocks(t *testing.T) {
+func TestControlWorkersOfTheSampleWithoutLocks(t *testing.T) {
 	t.Parallel()
 	w := newWorkerSample(t, strings.NewReplacer(`if lock "$message"`, "if true"))
 	w.push("first one", "second one")

@@ -11,7 +11,6 @@ import (
 	. "github.com/onsi/gomega"
 	goredis "github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -67,29 +66,4 @@ func (w *workers) work(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("removing messages: %w", err)
 	}
 	return cluster.Now(ctx, w.admin, pod, cluster.PodSucceedAfter)
-}
-
-// workOff simulates the worker of one Job: it removes its message, its Pod succeeds, and so does the Job.
-func (s *scaledJob) workOff(job *batchv1.Job) {
-	s.t.Helper()
-	s.remove()
-	s.finish(job, cluster.PodSucceedAfter)
-}
-
-// failWorking is workOff for a worker that fails for good: it removes its message all the same.
-func (s *scaledJob) failWorking(job *batchv1.Job) {
-	s.t.Helper()
-	s.remove()
-	s.finish(job, cluster.PodFailAfter)
-}
-
-// finish ends the Pod of the Job, waits for the Job to end, and updates it by the watch: it may have been deleted
-// since.
-func (s *scaledJob) finish(job *batchv1.Job, annotation string) {
-	s.t.Helper()
-	s.end(job, annotation)
-	s.Eventually(func() *batchv1.JobCondition {
-		*job = *s.watch.lastOf(job.UID)
-		return endCondition(job)
-	}).ShouldNot(BeNil())
 }

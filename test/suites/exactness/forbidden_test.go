@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -67,7 +66,6 @@ func TestQuota(t *testing.T) {
 // While a namespace terminates, its Jobs go, and the operator sees nothing of the
 // deletion of the ScaledJob.
 func TestNamespaceTerminates(t *testing.T) {
-	skip.UnderShort(t, "TestNamespaceWithAScaledJobCanBeDeleted deletes a namespace too")
 	t.Parallel()
 	g := NewWithT(t)
 	doomedNamespace, err := control.CreateNamespace(t.Context(), "doomed")

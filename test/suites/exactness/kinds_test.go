@@ -159,32 +159,24 @@ func (c *crew) mayWaste() int {
 // Workers of each kind come and go as messages come, and each message gets one Job.
 func TestOneJobForEachMessage(t *testing.T) {
 	t.Parallel()
-	for name, disturb := range scene.Rows(t, map[string]func(*testing.T, *plant){
-		"watches 0.5 s late": func(_ *testing.T, p *plant) { p.proxy.lag(longLag) },
-		"kill -9":            func(t *testing.T, p *plant) { t.Helper(); p.replaceOperator(t) },
-	}, "kill -9") {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			p := newPlant(t, crewPace)
-			pushing := pushAll(t.Context(), p.crews)
-			disturb(t, p)
-			g.Expect(pushing.Wait()).To(Succeed())
-			for _, c := range p.crews {
-				c.awaitWorkedOff(t)
-			}
-			resting, ctx := errgroup.WithContext(t.Context())
-			for _, c := range p.crews {
-				resting.Go(func() error { return c.scaledJob.rest(ctx, p.operator) })
-			}
-			g.Expect(resting.Wait()).To(Succeed())
-			var faults []string
-			for _, c := range p.crews {
-				faults = append(faults, c.faults(t, c.mayWaste())...)
-			}
-			g.Expect(faults).To(BeEmpty())
-		})
+	g := NewWithT(t)
+	p := newPlant(t, crewPace)
+	pushing := pushAll(t.Context(), p.crews)
+	p.replaceOperator(t)
+	g.Expect(pushing.Wait()).To(Succeed())
+	for _, c := range p.crews {
+		c.awaitWorkedOff(t)
 	}
+	resting, ctx := errgroup.WithContext(t.Context())
+	for _, c := range p.crews {
+		resting.Go(func() error { return c.scaledJob.rest(ctx, p.operator) })
+	}
+	g.Expect(resting.Wait()).To(Succeed())
+	var faults []string
+	for _, c := range p.crews {
+		faults = append(faults, c.faults(t, c.mayWaste())...)
+	}
+	g.Expect(faults).To(BeEmpty())
 }
 
 // plant is where crews are at work for one operator.
@@ -231,7 +223,7 @@ func TestJobsComeWhileOthersWork(t *testing.T) {
 
 // The control of the one before: with the messages that wait, and no others, no Job is
 // due while as many work.
-func TestWaitingMessagesAloneWaitForOtherJobs(t *testing.T) {
+func TestControlCountOfWaitingMessagesAlone(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	namespace := newNamespace(t)
@@ -250,7 +242,7 @@ func TestWaitingMessagesAloneWaitForOtherJobs(t *testing.T) {
 
 // The negative control: the operator assumes that workers take their messages sooner than they do. The first message gets
 // a second Job before a worker takes it, and the waste is found.
-func TestGraceThatIsTooShortWastesJobs(t *testing.T) {
+func TestControlGraceThatIsTooShort(t *testing.T) {
 	t.Parallel()
 	g, namespace := NewWithT(t), newNamespace(t)
 	startOperator(t, startProxy(t), []string{namespace})

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
@@ -27,49 +26,41 @@ import (
 // one of them ends in a storm.
 func TestTwoOperatorsAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, end := range scene.Rows(t, map[string]func(context.Context, *operator.Operator) error{
-		"SIGTERM": func(ctx context.Context, o *operator.Operator) error { return o.Stop(ctx) },
-		"kill -9": func(_ context.Context, o *operator.Operator) error { return o.Kill() },
-	}, "kill -9") {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			const messages = 300
-			g := NewWithT(t)
-			namespace, proxies := newNamespace(t), [2]*proxy{startProxy(t), startProxy(t)}
-			ending := startOperator(t, proxies[0], []string{namespace})
-			bursting := newScaledJob(t, namespace, "bursting", 1, messages)
-			bursting.awaitSubscription(t)
-			proxies[0].lag(longLag)
-			late := proxies[0].holdCreates(firstCreates, 2)
-			g.Expect(bursting.PushTogether(t.Context(), messages)).To(Succeed())
-			g.Eventually(late.Held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
-			staying := startOperator(t, proxies[1], []string{namespace})
-			g.Eventually(bursting.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", messages))
-			g.Expect(late.Release()).To(Succeed())
+	const messages = 300
+	g := NewWithT(t)
+	namespace, proxies := newNamespace(t), [2]*proxy{startProxy(t), startProxy(t)}
+	ending := startOperator(t, proxies[0], []string{namespace})
+	bursting := newScaledJob(t, namespace, "bursting", 1, messages)
+	bursting.awaitSubscription(t)
+	proxies[0].lag(longLag)
+	late := proxies[0].holdCreates(firstCreates, 2)
+	g.Expect(bursting.PushTogether(t.Context(), messages)).To(Succeed())
+	g.Eventually(late.Held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
+	staying := startOperator(t, proxies[1], []string{namespace})
+	g.Eventually(bursting.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", messages))
+	g.Expect(late.Release()).To(Succeed())
 
-			proxies[1].lag(longLag)
-			capped := newScaledJob(t, namespace, "capped", 1, saturation)
-			worked := newScaledJob(t, namespace, "worked", 1, saturation)
-			for _, s := range []*scaledJob{capped, worked} {
-				s.awaitSubscriptions(t, 2)
-			}
-			var storm errgroup.Group
-			storm.Go(func() error { return capped.storm(t.Context()) })
-			goHome := putToWork(t, worked)
-			g.Eventually(worked.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 2*saturation))
-			g.Expect(end(t.Context(), ending)).To(Succeed())
-			g.Eventually(worked.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 4*saturation))
-			finished := goHome()
-			g.Expect(storm.Wait()).To(Succeed())
-			prove(t, staying, witness.Row{
-				Fault:   "two operators at work at once in a burst and a storm, the creates of one are held up; it ends by " + name,
-				Promise: "no Job is created by both",
-			},
-				claim{scaledJob: bursting, jobs: messages},
-				claim{scaledJob: capped, jobs: saturation},
-				claim{scaledJob: worked, jobs: saturation + finished})
-		})
+	proxies[1].lag(longLag)
+	capped := newScaledJob(t, namespace, "capped", 1, saturation)
+	worked := newScaledJob(t, namespace, "worked", 1, saturation)
+	for _, s := range []*scaledJob{capped, worked} {
+		s.awaitSubscriptions(t, 2)
 	}
+	var storm errgroup.Group
+	storm.Go(func() error { return capped.storm(t.Context()) })
+	goHome := putToWork(t, worked)
+	g.Eventually(worked.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 2*saturation))
+	g.Expect(ending.Kill()).To(Succeed())
+	g.Eventually(worked.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 4*saturation))
+	finished := goHome()
+	g.Expect(storm.Wait()).To(Succeed())
+	prove(t, staying, witness.Row{
+		Fault:   "two operators at work at once in a burst and a storm, the creates of one are held up; it ends by kill -9",
+		Promise: "no Job is created by both",
+	},
+		claim{scaledJob: bursting, jobs: messages},
+		claim{scaledJob: capped, jobs: saturation},
+		claim{scaledJob: worked, jobs: saturation + finished})
 }
 
 // A standby takes over in the midst of a burst, and its cache shows nothing of

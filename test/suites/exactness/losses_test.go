@@ -54,41 +54,32 @@ func TestAnswersGetLost(t *testing.T) {
 	}
 }
 
+// All creates under way are carried out, and answered by timeouts.
 func TestTimeoutsInMidBatch(t *testing.T) {
 	skip.UnderShort(t, "TestAnswersGetLost has time-outs too")
 	t.Parallel()
 	const messages, before = 60, createsAtOnce / 2
+	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
-	for name, lost := range map[string]struct {
-		fault   string
-		creates int
-	}{
-		"one":      {"one create in mid-batch is carried out, but answered by a timeout", 1},
-		"the-rest": {"all creates under way in mid-batch are carried out, but answered by timeouts", createsAtOnce},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			proxy.lag(0)
-			s := newScaledJob(t, namespace, name, 1, 2*messages)
-			s.awaitSubscription(t)
-			// With a Job of its template there, the operator sends all at once.
-			g.Expect(s.PushTogether(t.Context(), 1)).To(Succeed())
-			g.Expect(s.Witness.AwaitCreated(t.Context(), 1)).To(Succeed())
-			proxy.lag(longLag)
-			// None of them is answered before they are together, or else the operator would send no others.
-			late := proxy.Add(&inject.Rule{
-				Match: inject.CreatesJob, Skip: before, Times: lost.creates, When: inject.Hold,
-				Answer: inject.Status(http.StatusGatewayTimeout),
-			})
+	s := newScaledJob(t, namespace, "bursting", 1, 2*messages)
+	s.awaitSubscription(t)
+	// With a Job of its template there, the operator sends all at once.
+	g.Expect(s.PushTogether(t.Context(), 1)).To(Succeed())
+	g.Expect(s.Witness.AwaitCreated(t.Context(), 1)).To(Succeed())
+	proxy.lag(longLag)
+	// None of them is answered before they are together, or else the operator would send no others.
+	late := proxy.Add(&inject.Rule{
+		Match: inject.CreatesJob, Skip: before, Times: createsAtOnce, When: inject.Hold,
+		Answer: inject.Status(http.StatusGatewayTimeout),
+	})
 
-			g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
-			g.Eventually(late.Held).WithTimeout(timeout).Should(Equal(lost.creates))
-			g.Expect(late.Release()).To(Succeed())
-			prove(t, operator, witness.Row{
-				Fault: lost.fault + ", watches 0.5 s late", Promise: "what may have been created counts as created, and is sent again",
-			}, claim{scaledJob: s, jobs: 1 + messages})
-			g.Expect(late.Codes()).To(ContainElement(http.StatusCreated), "creates that were carried out, and answered by timeouts")
-		})
-	}
+	g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
+	g.Eventually(late.Held).WithTimeout(timeout).Should(Equal(createsAtOnce))
+	g.Expect(late.Release()).To(Succeed())
+	prove(t, operator, witness.Row{
+		Fault:   "all creates under way in mid-batch are carried out, but answered by timeouts, watches 0.5 s late",
+		Promise: "what may have been created counts as created, and is sent again",
+	}, claim{scaledJob: s, jobs: 1 + messages})
+	g.Expect(late.Codes()).To(ContainElement(http.StatusCreated), "creates that were carried out, and answered by timeouts")
 }

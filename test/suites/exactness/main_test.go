@@ -50,7 +50,6 @@ var (
 
 	table     witness.Table
 	tablePath = flag.String("table", "", "the file to write what came of the faults to")
-	tracked   = flag.Bool("tracking", false, "Have the keys of all ScaledJobs tracked, instead of subscribing to notifications.")
 )
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m, parallel, start, stop)) }

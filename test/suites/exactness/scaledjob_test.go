@@ -42,9 +42,6 @@ func newScaledJob(
 		// Few finished Jobs are kept, so that pruning goes on in the midst of it.
 		spec.SuccessfulJobsHistoryLimit = new(int32(3))
 	}
-	if *tracked {
-		changes = append(changes, scene.Tracking)
-	}
 	g.Expect(s.Redis.Del(t.Context(), s.Queue).Err()).To(Succeed())
 	g.Expect(s.Create(t.Context(), append([]scene.Change{usual, scene.AtMost(maxReplicas)}, changes...)...)).To(Succeed())
 	t.Cleanup(func() {
@@ -74,14 +71,9 @@ func newSaturatedScaledJob(t *testing.T, namespace, name string, by *operator.Op
 	return s
 }
 
-// awaitSubscriptions waits until so many operators are subscribed to the queue. Of those that have the key tracked only
-// the first is awaited: the server does not tell who has which key tracked.
+// awaitSubscriptions waits until so many operators are subscribed to the queue.
 func (s *scaledJob) awaitSubscriptions(t *testing.T, operators int) {
 	t.Helper()
-	if *tracked {
-		s.awaitSubscription(t)
-		return
-	}
 	NewWithT(t).Eventually(s.Subscribers).WithContext(t.Context()).WithTimeout(timeout).Should(BeEquivalentTo(operators))
 }
 

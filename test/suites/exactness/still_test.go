@@ -27,7 +27,7 @@ import (
 func TestLeaderStandsStill(t *testing.T) {
 	skip.UnderShort(t, "waits for leases to expire; TestLeaderKilledInStorm tests the change of leaders")
 	t.Parallel()
-	const scaledJobs, messages = 8, 100
+	const scaledJobs, messages = 4, 60
 	g := NewWithT(t)
 	namespace := newNamespace(t)
 	election := elect(t, namespace)
@@ -66,7 +66,7 @@ func TestLeaderStandsStill(t *testing.T) {
 	g.Expect(count(all)).To(Equal(scaledJobs * messages))
 
 	g.Expect(syscall.Kill(leader.PID(), syscall.SIGCONT)).To(Succeed())
-	const more = 50
+	const more = 20
 	var claims []claim
 	for _, s := range all {
 		g.Expect(s.PushTogether(t.Context(), more)).To(Succeed())

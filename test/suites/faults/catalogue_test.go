@@ -22,7 +22,7 @@ import (
 // halfASecond bounds what is promised about Jobs while subscribers are killed.
 const halfASecond = 500 * time.Millisecond
 
-func TestPromiseIsKept(t *testing.T) {
+func TestRedisFaults(t *testing.T) {
 	t.Parallel()
 	representatives := []string{
 		"SIGSTOP", "half-open in both directions", "network down", "subscribers killed every 100 ms",
@@ -39,7 +39,7 @@ func TestPromiseIsKept(t *testing.T) {
 	}
 }
 
-func TestPromiseIsKeptWhileKeysAreTracked(t *testing.T) {
+func TestRedisFaultsWhileKeysAreTracked(t *testing.T) {
 	t.Parallel()
 	faults := slices.DeleteFunc(Catalogue(), func(fault Fault) bool { return fault.OfSubscribers })
 	for _, fault := range scene.RowsNamed(t, faults, nameOf, "half-open in both directions") {
@@ -54,7 +54,7 @@ func TestPromiseIsKeptWhileKeysAreTracked(t *testing.T) {
 	}
 }
 
-func TestPromiseIsKeptFromTheStart(t *testing.T) {
+func TestRedisFaultsFromTheStart(t *testing.T) {
 	t.Parallel()
 	atStart := slices.DeleteFunc(Catalogue(), func(fault Fault) bool { return !fault.AtStart })
 	for _, fault := range scene.RowsNamed(t, atStart, nameOf, "kill -9, restarted empty") {
@@ -73,8 +73,8 @@ func TestPromiseIsKeptFromTheStart(t *testing.T) {
 
 // Jobs change during this fault, so that the operator reads the queues and gets
 // no answer.
-func TestPromiseIsKeptAfterReadsHaveFailed(t *testing.T) {
-	skip.UnderShort(t, "TestPromiseIsKept has the same fault, without the reads")
+func TestRedisFaultAfterFailedReads(t *testing.T) {
+	skip.UnderShort(t, "TestRedisFaults has the same fault, without the reads")
 	t.Parallel()
 	fixture := newFixture(t)
 	NewWithT(t).Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
@@ -87,28 +87,6 @@ func TestPromiseIsKeptAfterReadsHaveFailed(t *testing.T) {
 		})
 	}
 	row, err := fixture.Play(t.Context(), fault, lasting(fault))
-	conclude(t, fixture, row, err, fault.Within)
-}
-
-// The name is corrected at the end, which no notification tells of.
-func TestUnknownHost(t *testing.T) {
-	skip.UnderShort(t, "the suite security has a name that cannot be resolved; here it is corrected too")
-	t.Parallel()
-	fault := Fault{
-		Name: "unknown host", Promise: "others are not concerned, and messages get their Jobs once the name is right",
-		AtStart: true, Within: atNextAttempt,
-	}
-	g := NewWithT(t)
-	fixture := newEmptyFixture(t)
-	add(t, fixture, "neighbour")
-	lost := add(t, fixture, "lost", scene.At("redis.invalid:6379"))
-	fault.Strike = func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
-		err := during(ctx, lasting, meanwhile)
-		g.Expect(fixture.Queues[0].AwaitExpected(ctx)).To(Succeed())
-		g.Expect(lost.Witness.Created()).To(BeZero())
-		return errors.Join(err, lost.Update(ctx, scene.At(target.Addr())))
-	}
-	row, err := fixture.PlayStart(t.Context(), fault, lasting(fault), fixture.Queues[0].AwaitSubscription)
 	conclude(t, fixture, row, err, fault.Within)
 }
 

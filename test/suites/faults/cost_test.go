@@ -49,7 +49,7 @@ func TestDeadServerIsDialledForAll(t *testing.T) {
 }
 
 // The negative control: a client of its own for each, which tries once a second.
-func TestClientsOfTheirOwnDialForThemselves(t *testing.T) {
+func TestControlOneClientForEachScaledJob(t *testing.T) {
 	t.Parallel()
 	dead := newResetting(t)
 	begun := time.Now()

@@ -34,7 +34,7 @@ func (f QueueFault) Of(q *Queue) Fault {
 
 // QueueFaults returns all of them.
 func QueueFaults() []QueueFault {
-	return slices.Concat(keyFaults(), flagFaults(), permissionFaults())
+	return slices.Concat(keyFaults(), flagFaults())
 }
 
 // movedMessages is how many messages come to a key at once without being pushed.

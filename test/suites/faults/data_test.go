@@ -16,7 +16,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-func TestPromiseIsKeptForOneQueue(t *testing.T) {
+func TestFaultsOfOneQueue(t *testing.T) {
 	t.Parallel()
 	name := func(fault QueueFault) string { return fault.Name }
 	for _, fault := range scene.RowsNamed(t, QueueFaults(), name, "expiry", `notify-keyspace-events ""`, trackedMeanwhile) {
@@ -31,7 +31,7 @@ func TestPromiseIsKeptForOneQueue(t *testing.T) {
 	}
 }
 
-func TestPromiseIsKeptForOneQueueWhileItsKeyIsTracked(t *testing.T) {
+func TestFaultsOfOneTrackedQueue(t *testing.T) {
 	t.Parallel()
 	name := func(fault QueueFault) string { return fault.Name }
 	for _, fault := range scene.RowsNamed(t, trackedFaults(), name, "SWAPDB, keys tracked") {
@@ -111,7 +111,7 @@ func ofGroup(spec *scaledjobv1.ScaledJobSpec) {
 }
 
 // The negative control of all that counts Jobs: one more does not pass.
-func TestOneJobTooManyIsSeen(t *testing.T) {
+func TestControlOneJobTooMany(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	fixture := newEmptyFixture(t)

@@ -6,7 +6,6 @@ package faults
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -24,32 +23,25 @@ const trackedMeanwhile = `notify-keyspace-events "", keys tracked`
 // flagFaults take away what the server needs to announce growth.
 func flagFaults() []QueueFault {
 	const promise = "polled meanwhile, and messages since the last poll get their Jobs when the flags are back"
-	var all []QueueFault
-	for _, flags := range []string{"", "El"} {
-		all = append(all, QueueFault{
-			Fault{Name: fmt.Sprintf("notify-keyspace-events %q", flags), Promise: promise, Within: atNextQuestion},
+	return []QueueFault{
+		{
+			Fault{Name: `notify-keyspace-events ""`, Promise: promise, Within: atNextQuestion},
 			func(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
 				return errors.Join(
 					q.target.forbidTracking(ctx),
-					q.target.setFlags(ctx, flags), q.awaitPolling(ctx, scaledjobv1.ReasonNotConfigured),
+					q.target.setFlags(ctx, ""), q.awaitPolling(ctx, scaledjobv1.ReasonNotConfigured),
 					q.poll(ctx, meanwhile), q.deaf(ctx, meanwhile),
 					q.target.setFlags(ctx, redistest.DefaultEvents))
 			},
-		})
+		},
+		{
+			Fault{
+				Name:    trackedMeanwhile,
+				Promise: "the server tracks the keys meanwhile, and messages get their Jobs at once",
+				Within:  atNextQuestion,
+			}, strikeTracked,
+		},
 	}
-	return append(all, QueueFault{
-		Fault{
-			Name:    trackedMeanwhile,
-			Promise: "the server tracks the keys meanwhile, and messages get their Jobs at once",
-			Within:  atNextQuestion,
-		}, strikeTracked,
-	}, QueueFault{
-		Fault{
-			Name:    "notifications off, and the operator may not ask",
-			Promise: "polled once the depths have shown it, and watched again from the first event",
-			Within:  atNextAttempt,
-		}, strikeSecretFlags,
-	})
 }
 
 // forbidTracking keeps the operator from tracking keys, so that it can only poll.
@@ -79,27 +71,4 @@ func (q *Queue) deaf(ctx context.Context, meanwhile Meanwhile) error {
 // poll has messages come while the queue is polled, and waits for their Jobs.
 func (q *Queue) poll(ctx context.Context, meanwhile Meanwhile) error {
 	return errors.Join(q.deaf(ctx, meanwhile), q.polled(ctx, q.AwaitExpected))
-}
-
-// strikeSecretFlags leaves the depths alone to show that nothing is announced.
-func strikeSecretFlags(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
-	disprove := func(ctx context.Context) error {
-		disproved := make(chan error, 1)
-		go func() { disproved <- q.awaitPolling(ctx, scaledjobv1.ReasonNoEventsObserved) }()
-		for {
-			select {
-			case err := <-disproved:
-				return errors.Join(err, q.AwaitExpected(ctx))
-			case <-time.After(2 * time.Second): // Longer than between two polls.
-				if err := q.Push(ctx, 1); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return errors.Join(
-		q.target.forbidTracking(ctx),
-		q.target.command(ctx, "ACL", "SETUSER", "default", "-config"), q.target.setFlags(ctx, ""),
-		q.polled(ctx, disprove),
-		q.target.setFlags(ctx, redistest.DefaultEvents), meanwhile(ctx), q.awaitEvents(ctx))
 }

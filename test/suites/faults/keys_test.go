@@ -45,7 +45,7 @@ func TestOddKeysAreTakenLiterally(t *testing.T) {
 }
 
 // The negative control: by a pattern, the key of that name is not heard of.
-func TestPatternMissesTheKeyOfItsName(t *testing.T) {
+func TestControlSubscriptionToAPattern(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	fixture := newEmptyFixture(t)

@@ -187,7 +187,7 @@ func residentMemory(ctx context.Context) (float64, error) {
 
 // The negative control of the bound: it really comes, and who takes what is announced
 // exceeds it.
-func TestStrangersSendWhatTheyAnnounce(t *testing.T) {
+func TestControlStrangersSendWhatTheyAnnounce(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	strangers := Strangers()
@@ -253,7 +253,7 @@ func withoutEvents(t *testing.T, alley *Fixture) []string {
 }
 
 // The negative control of the search: it finds what is there.
-func TestWhatIsShownIsFound(t *testing.T) {
+func TestControlSecretIsFound(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]func(g Gomega, q *Queue, what string){
 		"status": func(g Gomega, q *Queue, what string) {

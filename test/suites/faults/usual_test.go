@@ -23,7 +23,7 @@ const deafness = atNextPing + 3*time.Second
 
 // The negative control: before the same fault and the same oracle, the watcher
 // that one writes first loses wake-ups.
-func TestUsualWatcherMissesWhatComesBetweenReadAndSubscription(t *testing.T) {
+func TestControlWatcherThatReadsBeforeItSubscribes(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	fixture, watcher := newUsual(t)

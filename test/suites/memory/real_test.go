@@ -31,9 +31,9 @@ const atOnce = 16
 // An API server of Kubernetes has the same objects as the one that writes them on demand. It also has them in the binary
 // form, with managed fields, and answers to writes as it does.
 func TestMemoryBesideARealAPIServer(t *testing.T) {
-	skip.UnderShort(t, "creates 50,000 Jobs; TestMemoryOfTheShippedBinary has an API server that writes them on demand")
+	skip.UnderShort(t, "creates 12,000 Jobs; TestMemoryOfTheShippedBinary has an API server that writes them on demand")
 	for name, attack := range map[string]struct{ usual, annotated, scaledJobs int }{
-		"Jobs of others":   {usual: 50_000, annotated: 2000},
+		"Jobs of others":   {usual: 10_000, annotated: 2000},
 		"large ScaledJobs": {scaledJobs: 300},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,18 +21,6 @@ import (
 // it that is shipped.
 const secretReader = "scaledjob-operator-secret-reader"
 
-// forbiddenRow is that of a Secret in a namespace where nothing lets the operator read
-// it.
-func forbiddenRow() row {
-	return row{
-		situation: "the operator may not read the Secret", reason: scaledjobv1.ReasonSecretForbidden, words: "Allow its ServiceAccount",
-		state: stalled, cure: "a RoleBinding",
-		stage: func(s *scaledJob) stage {
-			return stage{spec: s.on(newClosedServer(s.t)), mend: s.allowSecrets}
-		},
-	}
-}
-
 // This has a control plane of its own, since it takes a right from the operator, which
 // logs as much as it can here.
 func TestSecretsThatMayNotBeRead(t *testing.T) {
@@ -53,12 +41,12 @@ func TestSecretsThatMayNotBeRead(t *testing.T) {
 
 	secretless.createUnverified(newSecureServerOf(t))
 	secretless.expectNoticed()
-	forbidden := forbiddenRow()
-	stage := forbidden.stage(after)
-	provoke(after, forbidden, stage)
-	expectTold(after, forbidden)
+	after.create(after.on(newClosedServer(t))...)
+	after.push(1)
+	after.awaitFalse(scaledjobv1.ConditionQueueConnected, scaledjobv1.ReasonSecretForbidden, "Allow its ServiceAccount")
 	after.Expect(after.jobsEver()).To(BeZero())
-	mend(after, forbidden, stage)
+	after.allowSecrets()
+	after.awaitJobs()
 	after.expectNoticed()
 	before.Eventually(p.operator.Logs).Should(And(
 		ContainSubstring("could not be read again"), ContainSubstring("The operator may not read a Secret any more")))

@@ -71,7 +71,7 @@ func expectHarmless(
 	s.putTrust(authority, authority.Client(t, "operator"))
 	s.create(at(address), secured)
 	s.awaitFalse(scaledjobv1.ConditionQueueConnected, scaledjobv1.ReasonUnreachable, "")
-	s.Expect(s.verdict(scaledjobv1.ConditionQueueConnected).Abnormal).To(Equal(reconciling))
+	s.Expect(s.verdict(scaledjobv1.ConditionQueueConnected).Abnormal).To(Equal(scaledjobv1.ConditionReconciling))
 	other.expectNoticed()
 	s.Expect(s.jobsEver()).To(BeZero())
 }

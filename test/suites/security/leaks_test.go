@@ -26,7 +26,7 @@ import (
 // The search itself is made when the operator is stopped, for the secrets of all
 // tests at once.
 
-func TestTheSearchFindsWhatIsTold(t *testing.T) {
+func TestControlSecretSearch(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
 	var own secrets

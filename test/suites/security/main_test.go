@@ -11,9 +11,7 @@ package security
 import (
 	"context"
 	"errors"
-	"flag"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -33,23 +31,14 @@ const (
 	// parallel is how many tests run at the same time. They wait more than they work.
 	parallel = 32
 
-	// deniedHost is an address of this machine that the operator was told not to
-	// connect to.
-	deniedHost = "127.0.0.2"
-	// mostServers is how many servers the operator connects to for a namespace.
-	mostServers = 3
-
 	stopTimeout = time.Minute
 )
-
-var tablePath = flag.String("table", "", "the file to write the table of errors to")
 
 var (
 	// shared is the control plane of the operator that most tests share.
 	shared *controlPlane
 	// neighbours is a server that nobody breaks.
 	neighbours *redistest.Server
-	table      errorTable
 )
 
 func TestMain(m *testing.M) {
@@ -65,8 +54,7 @@ func start(ctx context.Context) (err error) {
 	if shared, err = newControlPlane(ctx); err != nil {
 		return err
 	}
-	return shared.run(ctx,
-		"--redis-deny-cidrs="+deniedHost+"/32", "--max-redis-servers-per-namespace="+strconv.Itoa(mostServers))
+	return shared.run(ctx)
 }
 
 // stop ends what runs. That the operator ends well, and that it has kept all
@@ -79,7 +67,7 @@ func stop(ctx context.Context) error {
 	if neighbours != nil {
 		errs = append(errs, neighbours.Stop())
 	}
-	return errors.Join(append(errs, table.write(*tablePath))...)
+	return errors.Join(errs...)
 }
 
 // operatorOf starts an operator in a control plane.

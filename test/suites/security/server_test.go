@@ -161,12 +161,6 @@ func (s *server) permit(rights ...string) {
 	s.do(command...)
 }
 
-// expel ends the connections of a user.
-func (s *server) expel(user string) {
-	s.t.Helper()
-	s.do("CLIENT", "KILL", "USER", user)
-}
-
 // connection is what CLIENT LIST says of one: its fields by their names.
 type connection map[string]string
 

@@ -51,8 +51,8 @@ func fronted(t *testing.T, sentinels int) (*redistest.Replicated, *tcpproxy.Prox
 }
 
 // The operator does not reach the master, and the sentinels do, so that there is no failover.
-func TestPromiseIsKeptWhileOnlySentinelsReachTheMaster(t *testing.T) {
-	skip.UnderShort(t, "needs Redis servers of its own; TestPromiseIsKept cuts the network to a single server")
+func TestOnlySentinelsReachTheMaster(t *testing.T) {
+	skip.UnderShort(t, "needs Redis servers of its own; TestRedisFaults cuts the network to a single server")
 	t.Parallel()
 	r, proxy := fronted(t, 3)
 	proxy.Spare(ofServers)
@@ -65,8 +65,8 @@ func TestPromiseIsKeptWhileOnlySentinelsReachTheMaster(t *testing.T) {
 }
 
 // The same in a Cluster: the nodes reach each other by the ports that only they use.
-func TestPromiseIsKeptWhileOnlyNodesReachAMaster(t *testing.T) {
-	skip.UnderShort(t, "needs Redis servers of its own; TestPromiseIsKept cuts the network to a single server")
+func TestOnlyNodesReachAMaster(t *testing.T) {
+	skip.UnderShort(t, "needs Redis servers of its own; TestRedisFaults cuts the network to a single server")
 	t.Parallel()
 	g := NewWithT(t)
 	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
@@ -108,8 +108,8 @@ func TestPromiseIsKeptWhileOnlyNodesReachAMaster(t *testing.T) {
 
 // One sentinel and the master are separated from all others, which make another server the master. The operator reaches
 // all. Messages for the old master are lost, so no Job is due for them.
-func TestPromiseIsKeptWhileSentinelsArePartitioned(t *testing.T) {
-	skip.UnderShort(t, "needs Redis servers of its own; TestPromiseIsKeptBehindSentinels tests the change of masters")
+func TestSentinelsArePartitioned(t *testing.T) {
+	skip.UnderShort(t, "needs Redis servers of its own; TestSentinelFaults tests the change of masters")
 	t.Parallel()
 	g := NewWithT(t)
 	r, proxy := fronted(t, 2)

@@ -20,8 +20,8 @@ import (
 )
 
 // An operator ends, and the next one begins to watch, while another server becomes the master.
-func TestPromiseIsKeptWhenTheOperatorRestartsDuringAFailover(t *testing.T) {
-	skip.UnderShort(t, "needs a control plane of its own; see TestPromiseIsKeptFromTheStart")
+func TestOperatorRestartsDuringAFailover(t *testing.T) {
+	skip.UnderShort(t, "needs a control plane of its own; see TestRedisFaultsFromTheStart")
 	t.Parallel()
 	setting := newSetting(t)
 	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{})
@@ -38,7 +38,7 @@ func TestPromiseIsKeptWhenTheOperatorRestartsDuringAFailover(t *testing.T) {
 
 // The operator and the master stop as one, as on one host. When both go on, another server has been the master for long, and
 // the old one does not know yet.
-func TestPromiseIsKeptWhenTheOperatorStopsTogetherWithTheMaster(t *testing.T) {
+func TestOperatorStopsTogetherWithTheMaster(t *testing.T) {
 	t.Parallel()
 	const forgotten = 7 * time.Second // Longer than an answer of a sentinel counts.
 	setting := newSetting(t)

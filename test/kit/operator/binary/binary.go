@@ -59,7 +59,7 @@ func build(ctx context.Context, log io.Writer, race bool) (string, error) {
 	}
 	// What git says of the source must not have the file replaced while tests run.
 	args, folder := []string{"build", "-buildvcs=false", "-ldflags=-w"}, fmt.Sprintf("operator-%x", sha256.Sum256(source))
-	if testing.Testing() && testing.Short() {
+	if testing.Testing() {
 		args, folder = append(args, "-tags=quickretry"), folder+"-quick"
 	}
 	if race {

@@ -24,23 +24,22 @@ import (
 )
 
 const (
-	// waveSize is how many ScaledJobs race at the same time.
-	waveSize = 250
+	// batchSize is how many ScaledJobs race at the same time.
+	batchSize = 250
 	// slowly is how many of them are disturbed at once where each has to be. The
 	// operator keeps up then, and acts while the push is on its way.
 	slowly = 4
 )
 
-// arena is where the waves are, one after the other.
-type arena struct {
+// env is where the batches are, one after the other.
+type env struct {
 	namespace string
 	source    source
 	redis     *redistest.Server
 	// address is the server's, behind a network.
-	address string
-	jobs    *tally
-	random  *rand.Rand
-	racers  int // that there have been
+	address    string
+	random     *rand.Rand
+	scaledJobs int // that there have been
 }
 
 func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
@@ -61,11 +60,11 @@ type stage struct {
 	name string
 	// window is the longest offset.
 	window time.Duration
-	// parallel is how many racers are disturbed at the same time.
+	// parallel is how many scaledJobs are disturbed at the same time.
 	parallel int
-	// edits says that the racer is pointed at its other queue.
+	// edits says that the scaledJob is pointed at its other queue.
 	edits   bool
-	disturb func(ctx context.Context, w *wave, r *racer, m moments) error
+	disturb func(ctx context.Context, w *batch, r *scaledJob, m moments) error
 }
 
 // The names of the stages.
@@ -80,7 +79,7 @@ const (
 var stages = []stage{
 	{name: created, window: 30 * time.Millisecond, parallel: slowly, disturb: create},
 	{name: edited, window: 30 * time.Millisecond, parallel: slowly, edits: true, disturb: edit},
-	{name: killed, window: 200 * time.Millisecond, parallel: waveSize, disturb: kill},
+	{name: killed, window: 200 * time.Millisecond, parallel: batchSize, disturb: kill},
 }
 
 func (s stage) draw(random *rand.Rand) moments {
@@ -92,20 +91,20 @@ func (s stage) draw(random *rand.Rand) moments {
 	}
 }
 
-func create(ctx context.Context, _ *wave, r *racer, _ moments) error { return r.create(ctx) }
+func create(ctx context.Context, _ *batch, r *scaledJob, _ moments) error { return r.create(ctx) }
 
 // edit has the ScaledJob look at its other queue, in which all messages but the
 // last are as well, or only for a moment.
-func edit(ctx context.Context, _ *wave, r *racer, m moments) error {
+func edit(ctx context.Context, _ *batch, r *scaledJob, m moments) error {
 	if err := r.move(ctx); err != nil || !m.back {
 		return err
 	}
 	return errors.Join(scene.Pause(ctx, m.gap), r.move(ctx))
 }
 
-// kill ends the connection that all racers share, once. It returns when that has ended, for each of them.
-func kill(ctx context.Context, w *wave, r *racer, _ moments) error {
-	if r != w.racers[0] {
+// kill ends the connection that all scaledJobs share, once. It returns when that has ended, for each of them.
+func kill(ctx context.Context, w *batch, r *scaledJob, _ moments) error {
+	if r != w.scaledJobs[0] {
 		select {
 		case <-w.killed:
 		case <-ctx.Done():
@@ -120,29 +119,29 @@ func kill(ctx context.Context, w *wave, r *racer, _ moments) error {
 	return err
 }
 
-// wave is some ScaledJobs that go through the stages together.
-type wave struct {
-	*arena
+// batch is some ScaledJobs that go through the stages together.
+type batch struct {
+	*env
 
-	racers []*racer
+	scaledJobs []*scaledJob
 	// killed is closed once the connection has been killed.
 	killed chan struct{}
 }
 
-// newWave is one of so many racers, or as many as may race at the same time.
-func (a *arena) newWave(racers int) *wave {
-	w := &wave{arena: a}
-	for range min(racers, waveSize) {
-		a.racers++
-		w.racers = append(w.racers, newRacer(fmt.Sprintf("racer-%d", a.racers), a))
+// newBatch is one of so many scaledJobs, or as many as may race at the same time.
+func (a *env) newBatch(scaledJobs int) *batch {
+	w := &batch{env: a}
+	for range min(scaledJobs, batchSize) {
+		a.scaledJobs++
+		w.scaledJobs = append(w.scaledJobs, newScaledJob(fmt.Sprintf("scaledjob-%d", a.scaledJobs), a))
 	}
 	return w
 }
 
-// play has every racer disturbed, and pushes one message to each meanwhile. Those
-// whose Job does not come within the limit leave the wave and are returned.
+// play has every scaledJob disturbed, and pushes one message to each meanwhile. Those
+// whose Job does not come within the limit leave the batch and are returned.
 // The others are quiet then: no pass is due before the resync.
-func (w *wave) play(ctx context.Context, s stage, limit time.Duration) (lost []*racer, err error) {
+func (w *batch) play(ctx context.Context, s stage, limit time.Duration) (lost []*scaledJob, err error) {
 	if err := w.collide(ctx, s); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
@@ -153,24 +152,24 @@ func (w *wave) play(ctx context.Context, s stage, limit time.Duration) (lost []*
 	if err != nil && !wait.Interrupted(err) {
 		return nil, err
 	}
-	w.racers = slices.DeleteFunc(slices.Clone(w.racers), func(r *racer) bool { return slices.Contains(lost, r) })
+	w.scaledJobs = slices.DeleteFunc(slices.Clone(w.scaledJobs), func(r *scaledJob) bool { return slices.Contains(lost, r) })
 	return lost, wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, w.quiet)
 }
 
-func (w *wave) collide(ctx context.Context, s stage) error {
+func (w *batch) collide(ctx context.Context, s stage) error {
 	w.killed = make(chan struct{})
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(s.parallel)
-	for _, r := range w.racers {
+	for _, r := range w.scaledJobs {
 		m := s.draw(w.random)
 		all.Go(func() error { return w.race(ctx, s, r, m) })
 	}
 	return all.Wait()
 }
 
-// race disturbs a racer and pushes a message to the queue that it is to look at in
+// race disturbs a scaledJob and pushes a message to the queue that it is to look at in
 // the end.
-func (w *wave) race(ctx context.Context, s stage, r *racer, m moments) error {
+func (w *batch) race(ctx context.Context, s stage, r *scaledJob, m moments) error {
 	key := r.object.Spec.QueueName
 	if s.edits {
 		if err := r.fillOther(ctx); err != nil {
@@ -195,17 +194,17 @@ func (w *wave) race(ctx context.Context, s stage, r *racer, m moments) error {
 	return both.Wait()
 }
 
-// missing are the racers with too few Jobs, and surplus those with too many.
-func (w *wave) missing() []*racer {
-	return w.those(func(r *racer) bool { return w.jobs.of(r.object.UID) < r.due })
+// missing are the scaledJobs with too few Jobs, and surplus those with too many.
+func (w *batch) missing() []*scaledJob {
+	return w.those(func(r *scaledJob) bool { return jobs.EverOf(client.ObjectKeyFromObject(r.object)) < r.due })
 }
 
-func (w *wave) surplus() []*racer {
-	return w.those(func(r *racer) bool { return w.jobs.of(r.object.UID) > r.due })
+func (w *batch) surplus() []*scaledJob {
+	return w.those(func(r *scaledJob) bool { return jobs.EverOf(client.ObjectKeyFromObject(r.object)) > r.due })
 }
 
-func (w *wave) those(are func(*racer) bool) (found []*racer) {
-	for _, r := range w.racers {
+func (w *batch) those(are func(*scaledJob) bool) (found []*scaledJob) {
+	for _, r := range w.scaledJobs {
 		if are(r) {
 			found = append(found, r)
 		}
@@ -215,7 +214,7 @@ func (w *wave) those(are func(*racer) bool) (found []*racer) {
 
 // quiet says whether the operator has reported all it did: a change of the status
 // that waits to be written is a reason for another pass.
-func (w *wave) quiet(ctx context.Context) (bool, error) {
+func (w *batch) quiet(ctx context.Context) (bool, error) {
 	var list scaledjobv1.ScaledJobList
 	if err := api.List(ctx, &list, client.InNamespace(w.namespace)); err != nil {
 		return false, err
@@ -224,7 +223,7 @@ func (w *wave) quiet(ctx context.Context) (bool, error) {
 	for i := range list.Items {
 		reported[list.Items[i].UID] = &list.Items[i]
 	}
-	for _, r := range w.racers {
+	for _, r := range w.scaledJobs {
 		if now := reported[r.object.UID]; now == nil || !r.isReported(now) {
 			return false, nil
 		}
@@ -232,8 +231,8 @@ func (w *wave) quiet(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// end takes away all that the wave has made.
-func (w *wave) end(ctx context.Context) error {
+// end takes away all that the batch has made.
+func (w *batch) end(ctx context.Context) error {
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
 	return errors.Join(
 		api.DeleteAllOf(ctx, &scaledjobv1.ScaledJob{}, client.InNamespace(w.namespace)),

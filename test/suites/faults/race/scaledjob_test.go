@@ -15,9 +15,9 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
-// racer is a ScaledJob with two queues, of which it looks at one at a time. Its
+// scaledJob is a ScaledJob with two queues, of which it looks at one at a time. Its
 // Jobs never finish, so that each message asks for one more.
-type racer struct {
+type scaledJob struct {
 	redis  *redistest.Server
 	object *scaledjobv1.ScaledJob
 	keys   [2]string
@@ -25,9 +25,9 @@ type racer struct {
 	due int
 }
 
-func newRacer(name string, a *arena) *racer {
+func newScaledJob(name string, a *env) *scaledJob {
 	unlimited := int32(1000)
-	r := &racer{redis: a.redis, keys: [2]string{name + ":here", name + ":there"}}
+	r := &scaledJob{redis: a.redis, keys: [2]string{name + ":here", name + ":there"}}
 	r.object = &scaledjobv1.ScaledJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name},
 		Spec: scaledjobv1.ScaledJobSpec{
@@ -43,13 +43,13 @@ func newRacer(name string, a *arena) *racer {
 	return r
 }
 
-// String tells which racer it is, for messages.
-func (r *racer) String() string { return fmt.Sprintf("%s with %d Jobs due", r.object.Name, r.due) }
+// String tells which scaledJob it is, for messages.
+func (r *scaledJob) String() string { return fmt.Sprintf("%s with %d Jobs due", r.object.Name, r.due) }
 
-func (r *racer) create(ctx context.Context) error { return api.Create(ctx, r.object) }
+func (r *scaledJob) create(ctx context.Context) error { return api.Create(ctx, r.object) }
 
-// other is the queue that the racer does not look at.
-func (r *racer) other() string {
+// other is the queue that the scaledJob does not look at.
+func (r *scaledJob) other() string {
 	if r.object.Spec.QueueName == r.keys[0] {
 		return r.keys[1]
 	}
@@ -57,14 +57,14 @@ func (r *racer) other() string {
 }
 
 // move points the ScaledJob at its other queue.
-func (r *racer) move(ctx context.Context) error {
+func (r *scaledJob) move(ctx context.Context) error {
 	before := r.object.DeepCopy()
 	r.object.Spec.QueueName = r.other()
 	return api.Patch(ctx, r.object, client.MergeFrom(before))
 }
 
 // fillOther makes the other queue as long as this one.
-func (r *racer) fillOther(ctx context.Context) error {
+func (r *scaledJob) fillOther(ctx context.Context) error {
 	messages := make([]any, r.due)
 	for i := range messages {
 		messages[i] = "message"
@@ -77,13 +77,13 @@ func (r *racer) fillOther(ctx context.Context) error {
 }
 
 // push asks for one more Job.
-func (r *racer) push(ctx context.Context, key string) error {
+func (r *scaledJob) push(ctx context.Context, key string) error {
 	r.due++
 	return r.redis.Client().LPush(ctx, key, "message").Err()
 }
 
 // isReported says whether the status shows the last push and its Job.
-func (r *racer) isReported(now *scaledjobv1.ScaledJob) bool {
+func (r *scaledJob) isReported(now *scaledjobv1.ScaledJob) bool {
 	status := now.Status
 	return status.ObservedGeneration == now.Generation &&
 		status.QueueDepth != nil && *status.QueueDepth == int64(r.due) && int(status.ActiveJobs) == r.due

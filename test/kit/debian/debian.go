@@ -1,9 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package debian fetches packages of the Debian release that it runs on, or of
-// one derived from it, and unpacks them into a folder. Nothing is installed on the system,
-// so that no root is needed and no service starts.
+// Package debian fetches packages of the Debian release that it runs on, or of one derived from it, and unpacks them
+// into a folder. Nothing is installed on the system, so that no root is needed and no service starts.
 package debian
 
 import (
@@ -37,8 +36,7 @@ func Available() bool {
 	return true
 }
 
-// LibraryFolders returns the folders with the libraries of the programs that Fetch
-// has unpacked into root.
+// LibraryFolders returns the folders with the libraries of the programs that Fetch has unpacked into root.
 func LibraryFolders(root string) ([]string, error) {
 	var folders []string
 	for _, pattern := range []string{"lib/*-linux-gnu*", "usr/lib/*-linux-gnu*"} {
@@ -134,9 +132,8 @@ func fetch(ctx context.Context, dir string, packages, options []string) error {
 	return os.RemoveAll(apt)
 }
 
-// download fetches packages, and those they need that the system lacks, and
-// returns the paths of the files. Lists and archives stay below dir, so that
-// it works for every user and leaves the system's own alone.
+// download fetches packages, and those they need that the system lacks, and returns the paths of the files. Lists and
+// archives stay below dir, so that it works for every user and leaves the system's own alone.
 func download(ctx context.Context, dir string, packages, options []string) ([]string, error) {
 	lists, archives := filepath.Join(dir, "state/lists"), filepath.Join(dir, "cache/archives")
 	for _, folder := range []string{lists, archives} {

@@ -31,8 +31,7 @@ type AccurateScaler struct {
 	Interval time.Duration
 }
 
-// Run looks and creates until ctx ends, or something goes wrong. What it has begun by
-// then it carries out.
+// Run looks and creates until ctx ends, or something goes wrong. What it has begun by then it carries out.
 func (s *AccurateScaler) Run(ctx context.Context) error {
 	for scene.Pause(ctx, s.Interval) == nil {
 		if err := s.scale(context.WithoutCancel(ctx)); err != nil {
@@ -59,8 +58,7 @@ func (s *AccurateScaler) scale(ctx context.Context) error {
 	return nil
 }
 
-// count returns how many Jobs have not finished, and how many of these have no ready
-// Pod.
+// count returns how many Jobs have not finished, and how many of these have no ready Pod.
 func (s *AccurateScaler) count(ctx context.Context) (active, pending int64, err error) {
 	var list batchv1.JobList
 	if err := s.API.List(ctx, &list, client.InNamespace(s.Object.Namespace)); err != nil {

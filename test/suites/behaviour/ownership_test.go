@@ -102,8 +102,7 @@ func (s *scaledJob) pushOn() (stop func()) {
 	return stop
 }
 
-// Deletion that orphans releases the Jobs one by one before the ScaledJob goes.
-// None of them may be replaced.
+// Deletion that orphans releases the Jobs one by one before the ScaledJob goes. None of them may be replaced.
 func TestOrphanedJobsRunOnAndAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
@@ -120,9 +119,8 @@ func TestOrphanedJobsRunOnAndAreNotReplaced(t *testing.T) {
 	))))
 }
 
-// Jobs end in the order opposite to that in which they started, so that keeping
-// the ones that started last would keep others, as would one limit for both
-// kinds. A failed Job has no completionTime: going by that would keep any.
+// Jobs end in the order opposite to that in which they started, so that keeping the ones that started last would keep
+// others, as would one limit for both kinds. A failed Job has no completionTime: going by that would keep any.
 func TestHistoryKeepsTheJobsThatEndedLast(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)

@@ -66,15 +66,13 @@ func (s *scaledJob) expectSparseWrites(do func()) {
 	s.Expect(writes).To(And(BeNumerically(">", 1), BeNumerically("<=", bound)))
 }
 
-// writesDuring counts the changes of the ScaledJob, and tells how many may be in
-// as much time.
+// writesDuring counts the changes of the ScaledJob, and tells how many may be in as much time.
 func (s *scaledJob) writesDuring(do func()) (writes int, bound float64) {
 	s.t.Helper()
 	count := s.countChanges()
 	begin := time.Now()
 	do()
-	// The object that is there already counts too, and a change of a condition
-	// is written at once.
+	// The object that is there already counts too, and a change of a condition is written at once.
 	const others, perSecond = 4, 1.2
 	return count(), others + perSecond*time.Since(begin).Seconds()
 }
@@ -143,4 +141,19 @@ func TestEventsNameTheReconcileThatIsInTheLog(t *testing.T) {
 			s.Expect(s.Operator.LogsAbout(id)).To(ContainSubstring("created Jobs"))
 		}
 	}
+}
+
+func TestGetShowsTheStateOfAScaledJob(t *testing.T) {
+	t.Parallel()
+	s := newScaledJob(t)
+	s.create(onceByEvents, scene.AtMost(2))
+	s.PushTogether(3)
+	s.Eventually(s.Status).Should(HaveField("ActiveJobs", BeEquivalentTo(2)))
+	for _, fact := range []string{"condition=Ready", "jsonpath={.status.mode}=Events"} {
+		s.kubectl("wait", "sjob", "--all", "--for="+fact, "--timeout=60s")
+	}
+	header, row, _ := strings.Cut(s.kubectl("get", "sjob"), "\n")
+	s.Expect(strings.Fields(header)).To(Equal(
+		[]string{"NAME", "QUEUE", "DEPTH", "ACTIVE", "DESIRED", "MAX", "MODE", "READY", "AGE"}))
+	s.Expect(strings.Fields(row)[:8]).To(Equal([]string{s.Name, s.Queue, "3", "2", "2", "2", "Events", "True"}))
 }

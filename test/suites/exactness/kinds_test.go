@@ -12,10 +12,15 @@ import (
 
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
 	"miracle.dev/scaledjob-operator/test/kit/workers"
 )
 
@@ -40,8 +45,7 @@ var (
 	endlessPace = workers.Pace{Work: workers.Span{Least: time.Hour, Most: time.Hour}}
 )
 
-// crew is a ScaledJob under test, of which each Job is for one message, with workers
-// of one kind.
+// crew is a ScaledJob under test, of which each Job is for one message, with workers of one kind.
 type crew struct {
 	*workers.Staff
 
@@ -146,9 +150,8 @@ func (c *crew) faults(t *testing.T, mayWaste int) (found []string) {
 	return found
 }
 
-// mayWaste is how many Jobs of the crew may find nothing. Where a message is counted
-// until it is done, none may. Else there may be one for each that is late to take its
-// message.
+// mayWaste is how many Jobs of the crew may find nothing. Where a message is counted until it is done, none may. Else
+// there may be one for each that is late to take its message.
 func (c *crew) mayWaste() int {
 	if c.scaledJob.Object.Spec.ScalingStrategy.Type == scaledjobv1.StrategyAccurate {
 		return c.Late(claimGrace)
@@ -221,8 +224,7 @@ func TestJobsComeWhileOthersWork(t *testing.T) {
 	}
 }
 
-// The control of the one before: with the messages that wait, and no others, no Job is
-// due while as many work.
+// The control of the one before: with the messages that wait, and no others, no Job is due while as many work.
 func TestControlCountOfWaitingMessagesAlone(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -272,4 +274,53 @@ func (k hesitant) Take(ctx context.Context, worker string) (workers.Message, boo
 	case <-ctx.Done():
 		return workers.Message{}, false, ctx.Err()
 	}
+}
+
+// pods is how many Pods a Job has.
+const pods = 3
+
+// Jobs of several Pods count as one each.
+func TestJobsOfSeveralPods(t *testing.T) {
+	t.Parallel()
+	const before, after = 4, 3
+	g, namespace, proxy := NewWithT(t), newNamespace(t), startProxy(t)
+	killed := startOperator(t, proxy, []string{namespace})
+	s := newScaledJob(t, namespace, "worked", 1, saturation, func(spec *scaledjobv1.ScaledJobSpec) {
+		job := &spec.JobTemplate.Spec
+		job.ManagedBy, job.CompletionMode = nil, new(batchv1.IndexedCompletion)
+		job.Completions, job.Parallelism = new(int32(pods)), new(int32(pods))
+	})
+	s.awaitSubscription(t)
+	proxy.lag(longLag)
+	g.Expect(s.PushTogether(t.Context(), 3*saturation)).To(Succeed())
+	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation))
+	for range before {
+		s.finishPods(t)
+	}
+	g.Expect(killed.Kill()).To(Succeed())
+	next := startOperator(t, proxy, []string{namespace})
+	for range after {
+		s.finishPods(t)
+	}
+	prove(t, next, witness.Row{
+		Fault:   "Indexed Jobs finish, watches 0.5 s late; kill -9",
+		Promise: "each Job counts as one, however many Pods it has",
+	}, claim{scaledJob: s, jobs: saturation + before + after})
+}
+
+// finishPods has all Pods of the first unfinished Job succeed.
+func (s *scaledJob) finishPods(t *testing.T) {
+	t.Helper()
+	g, name := NewWithT(t), s.Witness.Unfinished()[0]
+	g.Expect(s.take(t.Context())).To(Succeed())
+	var list corev1.PodList
+	g.Eventually(func() ([]corev1.Pod, error) {
+		err := api.List(t.Context(), &list, client.InNamespace(s.Namespace), client.MatchingLabels{batchv1.JobNameLabel: name})
+		return list.Items, err
+	}).WithTimeout(timeout).WithPolling(pollInterval).Should(HaveLen(pods))
+	succeed := client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`))
+	for i := range list.Items {
+		g.Expect(api.Status().Patch(t.Context(), &list.Items[i], succeed)).To(Succeed())
+	}
+	g.Eventually(s.Witness.Unfinished).WithTimeout(timeout).ShouldNot(ContainElement(name))
 }

@@ -29,8 +29,7 @@ func TestBurst(t *testing.T) {
 	}, claim{scaledJob: s, jobs: messages})
 }
 
-// The operator of this test would take the ScaledJobs of all others for its
-// own, so that it is not parallel to any.
+// The operator of this test would take the ScaledJobs of all others for its own, so that it is not parallel to any.
 func TestStormWatchingAllNamespaces(t *testing.T) {
 	weatherStorm(t, "all namespaces", nil, [3]string{newNamespace(t), newNamespace(t), newNamespace(t)})
 }

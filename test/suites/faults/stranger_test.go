@@ -185,8 +185,7 @@ func residentMemory(ctx context.Context) (float64, error) {
 	return resident, nil
 }
 
-// The negative control of the bound: it really comes, and who takes what is announced
-// exceeds it.
+// The negative control of the bound: it really comes, and who takes what is announced exceeds it.
 func TestControlStrangersSendWhatTheyAnnounce(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -202,8 +201,7 @@ func TestControlStrangersSendWhatTheyAnnounce(t *testing.T) {
 	g.Expect(io.CopyN(io.Discard, reply, memoryBound+1)).To(BeEquivalentTo(memoryBound + 1))
 }
 
-// shown is all that the operator lets anybody see about a namespace, and all of its
-// metrics.
+// shown is all that the operator lets anybody see about a namespace, and all of its metrics.
 func shown(t *testing.T, namespace string) string {
 	t.Helper()
 	g := NewWithT(t)

@@ -17,12 +17,10 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
-// secretReader is the role by which the operator reads Secrets, and the binding of
-// it that is shipped.
+// secretReader is the role by which the operator reads Secrets, and the binding of it that is shipped.
 const secretReader = "scaledjob-operator-secret-reader"
 
-// This has a control plane of its own, since it takes a right from the operator, which
-// logs as much as it can here.
+// This has a control plane of its own, since it takes a right from the operator, which logs as much as it can here.
 func TestSecretsThatMayNotBeRead(t *testing.T) {
 	skip.UnderShort(t, "TestSecretsOfChosenNamespaces has the same permissions")
 	t.Parallel()
@@ -71,15 +69,13 @@ func (s *scaledJob) allowSecrets() {
 	})).To(Succeed())
 }
 
-// newSecureServerOf starts a server with a certificate that nobody vouches for, where
-// nobody has to sign in.
+// newSecureServerOf starts a server with a certificate that nobody vouches for, where nobody has to sign in.
 func newSecureServerOf(t *testing.T) *server {
 	t.Helper()
 	return newSecureServer(t, certificates.NewAuthority(t).Server(t, "redis.example"), nil)
 }
 
-// createUnverified has the operator, which was started with the flag for it, take any
-// certificate of the server.
+// createUnverified has the operator, which was started with the flag for it, take any certificate of the server.
 func (s *scaledJob) createUnverified(server *server) {
 	s.t.Helper()
 	s.Redis = server.Client()

@@ -23,8 +23,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// The search itself is made when the operator is stopped, for the secrets of all
-// tests at once.
+// The search itself is made when the operator is stopped, for the secrets of all tests at once.
 
 func TestControlSecretSearch(t *testing.T) {
 	t.Parallel()

@@ -1,11 +1,10 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package security tests what is promised of Redis servers that ask who is
-// there, of those who may not be believed, and of tenants who share an operator:
-// the real binary, as the ServiceAccount that is shipped, a real API server and
-// real Redis servers. At the end, everything that the operator has said to
-// anybody is searched for the secrets that the tests have given it.
+// Package security tests what is promised of Redis servers that ask who is there, of those who may not be believed, and
+// of tenants who share an operator: the real binary, as the ServiceAccount that is shipped, a real API server and real
+// Redis servers. At the end, everything that the operator has said to anybody is searched for the secrets that the
+// tests have given it.
 package security
 
 import (
@@ -57,8 +56,7 @@ func start(ctx context.Context) (err error) {
 	return shared.run(ctx)
 }
 
-// stop ends what runs. That the operator ends well, and that it has kept all
-// secrets to itself, are tests as well.
+// stop ends what runs. That the operator ends well, and that it has kept all secrets to itself, are tests as well.
 func stop(ctx context.Context) error {
 	var errs []error
 	if shared != nil {

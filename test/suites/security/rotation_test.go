@@ -120,8 +120,7 @@ func rotatePasswordInRedisFirst(s *scaledJob) (*server, []scene.Change, func()) 
 	}
 }
 
-// rotatePasswordInSecretFirst has the operator be refused before Redis learns of
-// the new password, too.
+// rotatePasswordInSecretFirst has the operator be refused before Redis learns of the new password, too.
 func rotatePasswordInSecretFirst(s *scaledJob) (*server, []scene.Change, func()) {
 	server := newClosedServer(s.t)
 	spec := s.on(server)

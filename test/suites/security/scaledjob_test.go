@@ -148,8 +148,7 @@ func inDatabase(number int32) scene.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.Database = number }
 }
 
-// putSecret creates a Secret with these values, or puts them in the place of what it
-// had.
+// putSecret creates a Secret with these values, or puts them in the place of what it had.
 func (s *scaledJob) putSecret(name string, values map[string][]byte) {
 	s.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, Data: values}
@@ -196,8 +195,7 @@ func (s *scaledJob) jobsEver() int {
 	return s.controlPlane.AllJobs.EverOf(s.Key())
 }
 
-// awaitJobs returns when each message that was ever pushed has a Job. No message
-// leaves the queue here.
+// awaitJobs returns when each message that was ever pushed has a Job. No message leaves the queue here.
 func (s *scaledJob) awaitJobs() {
 	s.t.Helper()
 	s.Eventually(s.jobsEver).Should(Equal(s.Pushed()), s.Explain)
@@ -263,8 +261,7 @@ func (s *scaledJob) awaitFalse(kind, reason, words string) (told verdict) {
 	return told
 }
 
-// awaitConnected returns when the queue is read, and nothing is told against the
-// ScaledJob.
+// awaitConnected returns when the queue is read, and nothing is told against the ScaledJob.
 func (s *scaledJob) awaitConnected() {
 	s.t.Helper()
 	s.Eventually(s.verdict).WithArguments(scaledjobv1.ConditionQueueConnected).

@@ -17,9 +17,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/progress"
 )
 
-// packaged is a server in a package of Debian. The tools hold it under the name
-// of a checker: it is one program that acts by the name it is called. The
-// package of the server adds nothing but a system service.
+// packaged is a server in a package of Debian. The tools hold it under the name of a checker: it is one program that
+// acts by the name it is called. The package of the server adds nothing but a system service.
 type packaged struct {
 	name    string // of the program
 	tools   string // the package
@@ -40,8 +39,7 @@ var (
 // packageDir holds what the packages hold, in the folder of the tool.
 const packageDir = "root"
 
-// path returns the path of the server, made from the packages of the Debian
-// release it runs on.
+// path returns the path of the server, made from the packages of the Debian release it runs on.
 func (p packaged) path(ctx context.Context, log io.Writer) (string, error) {
 	tool := toolcache.Tool{
 		Folder:   fmt.Sprintf("%s-%s-%s", p.name, debian.Release(), runtime.GOARCH),
@@ -71,9 +69,8 @@ func (p packaged) fill(ctx context.Context, dir string, _ *progress.Line) error 
 	return err
 }
 
-// writeLauncher writes the script that starts the server with the libraries
-// unpacked beside it. It finds them from where it lies, as the folder moves
-// when it is complete.
+// writeLauncher writes the script that starts the server with the libraries unpacked beside it. It finds them from
+// where it lies, as the folder moves when it is complete.
 func (p packaged) writeLauncher(dir string) error {
 	folders, err := debian.LibraryFolders(filepath.Join(dir, packageDir))
 	if err != nil {

@@ -34,9 +34,8 @@ var (
 		serverVariable + "=" + valkey + " fetches Valkey on Debian only: elsewhere set " + serverVariable + "=/path/to/valkey-server")
 )
 
-// Path returns the path of a redis-server: the one REDIS_SERVER names, the
-// one on PATH, or on Debian and its kin one fetched into the cache folder,
-// with progress on log. REDIS_SERVER=valkey fetches a valkey-server. Nothing is
+// Path returns the path of a redis-server: the one REDIS_SERVER names, the one on PATH, or on Debian and its kin one
+// fetched into the cache folder, with progress on log. REDIS_SERVER=valkey fetches a valkey-server. Nothing is
 // installed on the system, so that no root is needed and no service starts.
 func Path(ctx context.Context, log io.Writer) (string, error) {
 	switch named := os.Getenv(serverVariable); named {

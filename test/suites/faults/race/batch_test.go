@@ -21,6 +21,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 const (
@@ -93,8 +94,7 @@ func (s stage) draw(random *rand.Rand) moments {
 
 func create(ctx context.Context, _ *batch, r *scaledJob, _ moments) error { return r.create(ctx) }
 
-// edit has the ScaledJob look at its other queue, in which all messages but the
-// last are as well, or only for a moment.
+// edit has the ScaledJob look at its other queue, in which all messages but the last are as well, or only for a moment.
 func edit(ctx context.Context, _ *batch, r *scaledJob, m moments) error {
 	if err := r.move(ctx); err != nil || !m.back {
 		return err
@@ -138,9 +138,8 @@ func (a *env) newBatch(scaledJobs int) *batch {
 	return w
 }
 
-// play has every scaledJob disturbed, and pushes one message to each meanwhile. Those
-// whose Job does not come within the limit leave the batch and are returned.
-// The others are quiet then: no pass is due before the resync.
+// play has every scaledJob disturbed, and pushes one message to each meanwhile. Those whose Job does not come within
+// the limit leave the batch and are returned. The others are quiet then: no pass is due before the resync.
 func (w *batch) play(ctx context.Context, s stage, limit time.Duration) (lost []*scaledJob, err error) {
 	if err := w.collide(ctx, s); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
@@ -167,8 +166,7 @@ func (w *batch) collide(ctx context.Context, s stage) error {
 	return all.Wait()
 }
 
-// race disturbs a scaledJob and pushes a message to the queue that it is to look at in
-// the end.
+// race disturbs a scaledJob and pushes a message to the queue that it is to look at in the end.
 func (w *batch) race(ctx context.Context, s stage, r *scaledJob, m moments) error {
 	key := r.object.Spec.QueueName
 	if s.edits {
@@ -238,4 +236,78 @@ func (w *batch) end(ctx context.Context) error {
 		api.DeleteAllOf(ctx, &scaledjobv1.ScaledJob{}, client.InNamespace(w.namespace)),
 		api.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(w.namespace), background),
 		w.redis.Client().FlushAll(ctx).Err())
+}
+
+// scaledJob is a ScaledJob with two queues, of which it looks at one at a time. Its
+// Jobs never finish, so that each message asks for one more.
+type scaledJob struct {
+	redis  *redistest.Server
+	object *scaledjobv1.ScaledJob
+	keys   [2]string
+	// due is how many Jobs there should be, which is the length of the queue.
+	due int
+}
+
+func newScaledJob(name string, a *env) *scaledJob {
+	unlimited := int32(1000)
+	r := &scaledJob{redis: a.redis, keys: [2]string{name + ":here", name + ":there"}}
+	r.object = &scaledjobv1.ScaledJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name},
+		Spec: scaledjobv1.ScaledJobSpec{
+			QueueName:              r.keys[0],
+			RedisAddress:           a.address,
+			Threshold:              1,
+			MaxReplicas:            &unlimited,
+			PollingIntervalSeconds: 3600,
+			Notifications:          a.source.notifications,
+			JobTemplate:            witness.IdleJob(),
+		},
+	}
+	return r
+}
+
+// String tells which scaledJob it is, for messages.
+func (r *scaledJob) String() string { return fmt.Sprintf("%s with %d Jobs due", r.object.Name, r.due) }
+
+func (r *scaledJob) create(ctx context.Context) error { return api.Create(ctx, r.object) }
+
+// other is the queue that the scaledJob does not look at.
+func (r *scaledJob) other() string {
+	if r.object.Spec.QueueName == r.keys[0] {
+		return r.keys[1]
+	}
+	return r.keys[0]
+}
+
+// move points the ScaledJob at its other queue.
+func (r *scaledJob) move(ctx context.Context) error {
+	before := r.object.DeepCopy()
+	r.object.Spec.QueueName = r.other()
+	return api.Patch(ctx, r.object, client.MergeFrom(before))
+}
+
+// fillOther makes the other queue as long as this one.
+func (r *scaledJob) fillOther(ctx context.Context) error {
+	messages := make([]any, r.due)
+	for i := range messages {
+		messages[i] = "message"
+	}
+	pipe := r.redis.Client().TxPipeline()
+	pipe.Del(ctx, r.other())
+	pipe.LPush(ctx, r.other(), messages...)
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// push asks for one more Job.
+func (r *scaledJob) push(ctx context.Context, key string) error {
+	r.due++
+	return r.redis.Client().LPush(ctx, key, "message").Err()
+}
+
+// isReported says whether the status shows the last push and its Job.
+func (r *scaledJob) isReported(now *scaledjobv1.ScaledJob) bool {
+	status := now.Status
+	return status.ObservedGeneration == now.Generation &&
+		status.QueueDepth != nil && *status.QueueDepth == int64(r.due) && int(status.ActiveJobs) == r.due
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests: first the packages and then the suites, whatever came of the packages. At the end it prints the slowest
-# tests, and what failed in either, as commands that repeat it. "short" runs go test -short, with the race detector only
-# where goroutines share something; "all" runs everything with it.
+# tests, and what failed in either, as commands that repeat it. "short" runs go test -short, and "all" everything. Both use
+# the race detector only where it can find something, "all" in more packages.
 # PACKAGES chooses packages, RUN tests by a regular expression, RACE=no leaves out the race detector.
 #
 # shellcheck disable=SC2086 # Several packages are several words.
@@ -32,7 +32,7 @@ stoppable() {
 # compile compiles what the tests of packages import, because Go does not show how far it is with tests. An error is not
 # the end: it fails the tests of some packages, and those of others run.
 compile() {
-	local imports
+	local imports race=${2:-}
 	imports=$(go list -e -test -deps -f \
 		'{{if and .GoFiles (ne .Name "main") (not .ForTest) (not .Standard)}}{{.ImportPath}}{{end}}' $1)
 	[ -z "$imports" ] || stoppable hack/programs.sh compile "what the tests import" /dev/null $race $imports || true
@@ -64,7 +64,6 @@ failed() {
 			path = "." substr(package, length(module) + 1)
 			printf "  make %s", path ~ "/suites/node$" ? node : target " PACKAGES=" path
 			if (test) printf " RUN=\047^%s$\047", test
-			if (FILENAME ~ "tracking") reason = reason (reason ? ", " : "") "with -tracking"
 			print reason ? "  # " reason : ""
 		}
 		{
@@ -114,36 +113,39 @@ suite='/test/suites/|/test/kit/(cluster|operator|redistest)|/hack/demo'
 longest='/test/suites/(behaviour|exactness|faults|faults/race|kueue|security)$'
 suites=$(choose "$longest"; choose "$suite" | grep -vE "$longest" || true)
 packages=$(choose -v "$suite")
+# Goroutines share something in these packages, and in the operator that these suites run.
 shared='/internal/(keyspace|keyspace/.*|redis/(connection|topology|resp)|queue|jobcontrol|enqueue|leadership|metrics|controller)$'
-[ "$target" = test ] || shared=.
+raced=
+if [ "$target" = test-all ]; then
+	shared='/(cmd|internal)(/|$)'
+	raced=$(grep -E '/test/suites/(behaviour|exactness|faults|faults/race|security|topology)$' <<< "$suites" || true)
+	suites=$(grep -vxF "${raced:-none}" <<< "$suites" || true)
+fi
 with=$(choose "$shared") without=$(choose -v "$shared")
 format=pkgname-and-test-fails fresh=
 [ -z "${PACKAGES:-}" ] || format=testname fresh=-count=1
 
+[ -z "$with$raced" ] || compile "$with $raced" $race
 if [ -n "$with" ]; then
 	echo "The packages${race:+ with the race detector}. Results of what has not changed come from the cache."
-	compile "$with"
 	run 1-shared "$format" $race $fresh $with
 fi
-# What the suites import is compiled once for them and for the other packages.
-[ "$target" = test-all ] || race=
-compile "$without $suites"
+[ -z "$without$suites" ] || compile "$without $suites"
 if [ -n "$without" ]; then
 	echo "The packages without the race detector."
 	run 2-others "$format" $fresh $without
 fi
 half=$SECONDS
-if [ -n "$suites" ]; then
-	echo "The suites, with a real API server and real Redis servers${race:+, and the race detector}."
-	# They run the operator as a process. They do not depend on it as Go sees it, so none of their results may come from
-	# the cache.
-	# They mostly wait, so one more runs at a time than there are processors.
-	run 3-suites testname $race -count=1 -p $(($(getconf _NPROCESSORS_ONLN) + 1)) $suites
+# The suites run the operator as a process. They do not depend on it as Go sees it, so none of their results may come from
+# the cache. They mostly wait, so one more runs at a time than there are processors.
+alone="-count=1 -p $(($(getconf _NPROCESSORS_ONLN) + 1))"
+if [ -n "$raced" ]; then
+	echo "The suites${race:+ with the race detector}, with a real API server and real Redis servers."
+	run 3-raced testname $race $alone $raced
 fi
-if [ "$target" = test-all ] && grep -q '/test/suites/exactness$' <<< "$suites"; then
-	echo "Once more: exactness, with the keys of all ScaledJobs tracked."
-	# The naive reconcilers know only notifications.
-	run 4-tracking testname $race -skip=Naive -count=1 ./test/suites/exactness -args -tracking
+if [ -n "$suites" ]; then
+	echo "The suites without the race detector, with a real API server and real Redis servers."
+	run 4-suites testname $alone $suites
 fi
 
 printf '\nThe packages took %s, the suites %s.\n' "$(minutes "$half")" "$(minutes $((SECONDS - half)))"

@@ -7,5 +7,5 @@ package failure
 
 import "time"
 
-// RejectedRetry is shorter in the operator that make test builds, so that its tests do not wait for a minute.
+// RejectedRetry is shorter in the operator that the tests build, so that they do not wait for a minute.
 const RejectedRetry = 6 * time.Second

@@ -1,8 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package certificates makes authorities and the certificates they vouch for, in memory, for tests
-// of TLS.
+// Package certificates makes authorities and the certificates they vouch for, in memory, for tests of TLS.
 package certificates
 
 import (

@@ -6,9 +6,19 @@
 package inject
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
 	"net/http"
+	"path"
 	"slices"
+	"strings"
 	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // When says when a rule changes what becomes of a request.
@@ -149,4 +159,163 @@ func (r *Rule) End() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = true
+}
+
+// Answer answers a request. Before it is carried out, no answer and no error mean that it is.
+type Answer func(*http.Request) (*http.Response, error)
+
+var errReset = errors.New("connection reset")
+
+// Reset breaks the connection.
+func Reset(*http.Request) (*http.Response, error) { return nil, errReset }
+
+// Status answers with a code, as a gateway does, and with these headers: names and values in turn.
+func Status(code int, headers ...string) Answer {
+	return func(request *http.Request) (*http.Response, error) {
+		header := http.Header{}
+		for i := 0; i+1 < len(headers); i += 2 {
+			header.Set(headers[i], headers[i+1])
+		}
+		return &http.Response{
+			StatusCode: code, Header: header, Body: http.NoBody, Request: request,
+			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		}, nil
+	}
+}
+
+// OneOf answers in one way or another, by chance.
+func OneOf(answers ...Answer) Answer {
+	return func(request *http.Request) (*http.Response, error) { return answers[rand.IntN(len(answers))](request) }
+}
+
+// Delay has a request carried out only after this time, as an admission webhook does.
+func Delay(delay time.Duration) Answer {
+	return func(request *http.Request) (*http.Response, error) {
+		select {
+		case <-time.After(delay):
+			return nil, nil
+		case <-request.Context().Done():
+			return nil, request.Context().Err()
+		}
+	}
+}
+
+// expired is what an API server answers to a watch that is too old.
+const expired = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
+	`"message":"too old resource version: 1 (2)","reason":"Expired","code":410}}`
+
+// Expired says that a watch is too old to go on, so that its client lists all objects again. A watch that begins with all
+// objects is carried out: client-go begins so after a watch of less than a second without an event.
+func Expired(request *http.Request) (*http.Response, error) {
+	if request.URL.Query().Has("sendInitialEvents") {
+		return nil, nil
+	}
+	response, err := Status(http.StatusOK, "Content-Type", "application/json")(request)
+	if err == nil {
+		response.Body = io.NopCloser(strings.NewReader(expired))
+	}
+	return response, err
+}
+
+// CreatesJob reports whether the request is to create a Job, and not only to try it.
+func CreatesJob(request *http.Request) bool {
+	return request.Method == http.MethodPost && path.Base(request.URL.Path) == "jobs" && !request.URL.Query().Has("dryRun")
+}
+
+// Watches reports whether the request is a watch.
+func Watches(request *http.Request) bool { return request.URL.Query().Get("watch") != "" }
+
+// WatchOf matches the watches of a resource.
+func WatchOf(resource string) func(*http.Request) bool {
+	return func(request *http.Request) bool { return Watches(request) && path.Base(request.URL.Path) == resource }
+}
+
+// held is a request that is kept back, and that its sender may give up.
+type held struct {
+	request *http.Request
+	sender  context.Context
+	answer  chan answer
+}
+
+type answer struct {
+	response *http.Response
+	err      error
+}
+
+// hold keeps a request back. It has been read to its end, as if it were with the API server already.
+func (r *Rule) hold(request *http.Request) (*http.Response, error) {
+	sender := request.Context()
+	kept := &held{request: request.Clone(context.WithoutCancel(sender)), sender: sender, answer: make(chan answer)}
+	if request.Body != nil {
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			return nil, err
+		}
+		kept.request.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	if !r.keep(kept) {
+		return r.carryOut(kept.request)
+	}
+	select {
+	case a := <-kept.answer:
+		return a.response, a.err
+	case <-sender.Done():
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.abandoned++
+		return nil, sender.Err()
+	}
+}
+
+// keep reports whether the request waits for the release, which may be over.
+func (r *Rule) keep(kept *held) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.ended {
+		r.waiting = append(r.waiting, kept)
+	}
+	return !r.ended
+}
+
+// Held is how many requests are kept back.
+func (r *Rule) Held() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.waiting)
+}
+
+// Abandoned is how many requests were given up by their senders while they were kept back.
+func (r *Rule) Abandoned() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.abandoned
+}
+
+// Release ends the rule, and has all requests carried out that are kept back. It returns when the API server has answered
+// all of them.
+func (r *Rule) Release() error {
+	r.mu.Lock()
+	released := r.waiting
+	r.waiting, r.ended = nil, true
+	r.mu.Unlock()
+	var carrying errgroup.Group
+	for _, kept := range released {
+		carrying.Go(func() error {
+			return kept.deliver(r.carryOut(kept.request))
+		})
+	}
+	return carrying.Wait()
+}
+
+// deliver sends the answer back if somebody waits for it.
+func (h *held) deliver(response *http.Response, err error) error {
+	select {
+	case h.answer <- answer{response, err}:
+		return err
+	case <-h.sender.Done():
+	}
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
 }

@@ -14,9 +14,14 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
@@ -31,8 +36,7 @@ const (
 // bundles are the kustomizations that together are the operator, in the order to apply them in.
 var bundles = []string{"crd", "default"}
 
-// Install applies the bundles, other than the Deployment: the operator runs as
-// a process of its own instead.
+// Install applies the bundles, other than the Deployment: the operator runs as a process of its own instead.
 func Install(ctx context.Context, control *cluster.Cluster) error {
 	for _, bundle := range bundles {
 		if err := install(ctx, control, bundle); err != nil {
@@ -89,4 +93,32 @@ func withoutDeployments(manifests string) (io.Reader, error) {
 			kept.Write(document)
 		}
 	}
+}
+
+// StartCluster starts a cluster with the CRD and the other objects of the operator installed, and returns it with a
+// client of the administrator. The garbage collector and quotas know ScaledJobs from the start.
+func StartCluster(ctx context.Context, opts cluster.Options) (*cluster.Cluster, client.WithWatch, error) {
+	crds, err := crdFolder(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	opts.CRDs = append(opts.CRDs, crds)
+	control, err := cluster.Start(ctx, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	api, err := NewClient(control.Config())
+	if err := errors.Join(err, Install(ctx, control)); err != nil {
+		return nil, nil, errors.Join(err, control.Stop())
+	}
+	return control, api, nil
+}
+
+// NewClient makes a client of an API server that knows ScaledJobs, besides the types of Kubernetes.
+func NewClient(config *rest.Config) (client.WithWatch, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), scaledjobv1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,7 +25,9 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
@@ -46,9 +49,8 @@ const (
 type Options struct {
 	// Cluster is what the operator works in. Install must have prepared it.
 	Cluster *cluster.Cluster
-	// Config is how the operator reaches and signs in to the API server: host,
-	// authority, token or client certificate. Nil means as the ServiceAccount
-	// that Install has made.
+	// Config is how the operator reaches and signs in to the API server: host, authority, token or client certificate.
+	// Nil means as the ServiceAccount that Install has made.
 	Config *rest.Config
 	// Networks are those that Redis may be in although they are denied, as
 	// --redis-allow-cidrs takes them. Empty means all loopback addresses.
@@ -57,6 +59,8 @@ type Options struct {
 	Path string
 	// Timeout bounds the start once the binary is there. 0 means a minute.
 	Timeout time.Duration
+	// Unready has Start return as soon as the process runs. AwaitReady waits for the rest.
+	Unready bool
 	// Args are further flags, which win over those Start gives.
 	Args []string
 	// MemoryLimit is GOMEMLIMIT of the operator, such as 512MiB. Empty means that of this process.
@@ -79,9 +83,8 @@ type Operator struct {
 	logs  string // of an operator that has ended
 }
 
-// Start builds the operator if need be, see Binary, starts it and returns when
-// it is ready: its caches are filled, though another operator may be leading.
-// It serves its probes and, over HTTP, its metrics on free ports. The context
+// Start builds the operator if need be, see Binary, starts it and returns when it is ready: its caches are filled,
+// though another operator may be leading. It serves its probes and, over HTTP, its metrics on free ports. The context
 // bounds the start, not the life of the operator.
 func Start(ctx context.Context, opts Options) (*Operator, error) {
 	path := opts.Path
@@ -139,11 +142,14 @@ func (o *Operator) start(ctx context.Context, path string, opts Options) error {
 	if opts.MemoryLimit != "" {
 		environment = append(environment, "GOMEMLIMIT="+opts.MemoryLimit)
 	}
-	if o.process, err = o.sandbox.StartWith(environment, processName, path, append(args, opts.Args...)...); err != nil {
+	if o.process, err = o.sandbox.StartWith(environment, processName, path, append(args, opts.Args...)...); err != nil || opts.Unready {
 		return err
 	}
-	return o.process.WaitReady(ctx, o.ready)
+	return o.AwaitReady(ctx)
 }
+
+// AwaitReady returns when the operator is ready.
+func (o *Operator) AwaitReady(ctx context.Context) error { return o.process.WaitReady(ctx, o.ready) }
 
 // serve chooses where the probes and metrics are, and returns the flags for it.
 func (o *Operator) serve() (flags []string, err error) {
@@ -199,10 +205,9 @@ func (o *Operator) MetricsAddress() string {
 	return strings.TrimSuffix(strings.TrimPrefix(o.metricsURL, "http://"), "/metrics")
 }
 
-// Stop sends SIGTERM, as a kubelet does, and waits until the operator has
-// ended. It is an error if that takes longer than ctx, if the operator does not
-// exit with status 0, or if its log tells of a data race or a panic. Stopping
-// an operator that was stopped or killed does nothing.
+// Stop sends SIGTERM, as a kubelet does, and waits until the operator has ended. It is an error if that takes longer
+// than ctx, if the operator does not exit with status 0, or if its log tells of a data race or a panic. Stopping an
+// operator that was stopped or killed does nothing.
 func (o *Operator) Stop(ctx context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -212,9 +217,8 @@ func (o *Operator) Stop(ctx context.Context) error {
 	return errors.Join(o.process.Terminate(ctx), o.end())
 }
 
-// Kill ends the operator with SIGKILL, as a crash of its node does. A log that
-// tells of a data race or a panic is an error. Killing an operator that was
-// stopped or killed does nothing.
+// Kill ends the operator with SIGKILL, as a crash of its node does. A log that tells of a data race or a panic is an
+// error. Killing an operator that was stopped or killed does nothing.
 func (o *Operator) Kill() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -268,4 +272,47 @@ func faults(log string) error {
 		}
 	}
 	return nil
+}
+
+// Get returns the body of the answer to a GET of a URL, such as that of the
+// metrics or of a probe. Another answer than 200 is an error.
+func Get(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s answers %s: %s", url, response.Status, body)
+	}
+	return string(body), err
+}
+
+// DefaultLease is the name of the Lease, unless a flag says otherwise.
+const DefaultLease = "scaledjob-operator.batch.miracle.dev"
+
+// Leader returns who holds a Lease, and nothing while nobody does.
+func Leader(ctx context.Context, api client.Reader, namespace, lease string) (string, error) {
+	var found coordinationv1.Lease
+	err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: lease}, &found)
+	if err != nil || found.Spec.HolderIdentity == nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	return *found.Spec.HolderIdentity, nil
+}
+
+// AwaitLead returns when the operator leads.
+func (o *Operator) AwaitLead(ctx context.Context) error {
+	return o.process.WaitReady(ctx, func(ctx context.Context) error {
+		metrics, err := o.Metrics(ctx)
+		if err == nil && metrics["scaledjob_leader"] != 1 {
+			err = errors.New("the operator does not lead")
+		}
+		return err
+	})
 }

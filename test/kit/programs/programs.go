@@ -85,7 +85,7 @@ func get(ctx context.Context, log io.Writer, names []string) error {
 }
 
 // Operator returns the path of the operator, built from this source, and with the race detector if this program was built
-// so. In make test, it retries sooner.
+// so. In tests, it retries sooner.
 func Operator(ctx context.Context, log io.Writer) (string, error) {
 	info, known := debug.ReadBuildInfo()
 	if known && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
@@ -98,7 +98,7 @@ func Operator(ctx context.Context, log io.Writer) (string, error) {
 func Shipped(ctx context.Context, log io.Writer) (string, error) { return Path(ctx, log, operator()) }
 
 func operator() string {
-	if testing.Testing() && testing.Short() {
+	if testing.Testing() {
 		return "operator-quick"
 	}
 	return "operator"

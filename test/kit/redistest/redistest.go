@@ -1,9 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redistest starts real Redis servers that keep nothing on disk unless told, have
-// keyspace notifications on, and can be killed, restarted and paused; and
-// emulated ones for tests and demonstrations that need no proof.
+// Package redistest starts real Redis servers that keep nothing on disk unless told, have keyspace notifications on,
+// and can be killed, restarted and paused; and emulated ones for tests and demonstrations that need no proof.
 package redistest
 
 import (
@@ -48,8 +47,7 @@ const (
 
 // Options are the choices of Start. The zero value suits most tests.
 type Options struct {
-	// Events are the flags of notify-keyspace-events. Empty means
-	// DefaultEvents.
+	// Events are the flags of notify-keyspace-events. Empty means DefaultEvents.
 	Events string
 	// User is a user who may do everything, made for Client. Empty means that
 	// Client signs in as nobody: then it may do what the user default may.
@@ -58,8 +56,7 @@ type Options struct {
 	TLS *TLS
 	// Cluster makes the server a node of a Redis Cluster, which has no slots yet.
 	Cluster bool
-	// Args are further arguments of redis-server, which win over those Start
-	// gives: "--maxmemory", "1mb".
+	// Args are further arguments of redis-server, which win over those Start gives: "--maxmemory", "1mb".
 	Args []string
 	// Log gets progress lines while redis-server is fetched. Nil means none.
 	Log io.Writer
@@ -214,9 +211,8 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.launch(ctx)
 }
 
-// RestartSaved is Restart, but the server loads what the command SAVE wrote last.
-// It answers LOADING until it is done. The arguments are further ones of
-// redis-server, for this time.
+// RestartSaved is Restart, but the server loads what the command SAVE wrote last. It answers LOADING until it is done.
+// The arguments are further ones of redis-server, for this time.
 func (s *Server) RestartSaved(ctx context.Context, args ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

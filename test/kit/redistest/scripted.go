@@ -22,8 +22,7 @@ type Script func(args []string) (answer string)
 
 // What a [Script] may return besides an answer.
 const (
-	// Usual is to answer what Redis would answer if it were empty, to the few commands that
-	// the operator sends.
+	// Usual is to answer what Redis would answer if it were empty, to the few commands that the operator sends.
 	Usual = ""
 	// Nothing is to leave the command unanswered.
 	Nothing = "nothing"

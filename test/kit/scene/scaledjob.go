@@ -9,10 +9,17 @@ package scene
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -212,4 +219,107 @@ func (s *ScaledJob) Key() client.ObjectKey {
 // Reference names the ScaledJob.
 func (s *ScaledJob) Reference() *scaledjobv1.ScaledJob {
 	return &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}}
+}
+
+// Events returns the events about the ScaledJob.
+func (s *ScaledJob) Events(ctx context.Context) ([]eventsv1.Event, error) {
+	var list eventsv1.EventList
+	if err := s.API.List(ctx, &list, client.InNamespace(s.Namespace)); err != nil {
+		return nil, fmt.Errorf("reading the events of namespace %s: %w", s.Namespace, err)
+	}
+	var about []eventsv1.Event
+	for _, event := range list.Items {
+		if event.Regarding.Name == s.Name {
+			about = append(about, event)
+		}
+	}
+	return about, nil
+}
+
+// Times returns how often an event has happened.
+func Times(event *eventsv1.Event) int {
+	if event.Series != nil {
+		return int(event.Series.Count)
+	}
+	return 1
+}
+
+const (
+	// forcedReconciles are made of a ScaledJob to see that nothing more comes of it. The resync brings restReconciles after
+	// that.
+	forcedReconciles = 100
+	restReconciles   = 3
+	// mostLag is how late the operator may hear of the changes that force it.
+	mostLag = 500 * time.Millisecond
+)
+
+// Exactly has the operator look at the ScaledJob many more times. It returns an error unless exactly as many Jobs were
+// ever created as are due after that, and never were too many unfinished.
+func (s *ScaledJob) Exactly(ctx context.Context, due func(context.Context) (int, error)) error {
+	if err := s.haveLooked(ctx); err != nil {
+		return err
+	}
+	if err := s.Witness.CatchUp(ctx); err != nil {
+		return err
+	}
+	if fault := s.Witness.Verdict(); fault != "" {
+		return fmt.Errorf("ScaledJob %s: %s", s.Name, fault)
+	}
+	jobs, err := due(ctx)
+	if created := s.Witness.Created(); err == nil && created != jobs {
+		err = fmt.Errorf("ScaledJob %s has got %d Jobs, and %d were due", s.Name, created, jobs)
+	}
+	return err
+}
+
+// haveLooked has the operator look because Jobs change, and then because of the resync, at the shortest interval.
+func (s *ScaledJob) haveLooked(ctx context.Context) error {
+	if err := s.Disturb(ctx, forcedReconciles); err != nil {
+		return err
+	}
+	if err := Pause(ctx, mostLag); err != nil {
+		return err
+	}
+	interval := s.Object.Spec.PollingIntervalSeconds
+	if err := s.Update(ctx, Polling(1)); err != nil {
+		return err
+	}
+	if err := s.AwaitReconciles(ctx, restReconciles); err != nil {
+		return fmt.Errorf("waiting for the resync: %w", err)
+	}
+	return s.Update(ctx, Polling(interval))
+}
+
+// JobCount and PodCount are what quotas call the numbers of Jobs and of Pods.
+const (
+	JobCount = corev1.ResourceName("count/jobs.batch")
+	PodCount = corev1.ResourceName("count/pods")
+)
+
+// Limit creates a quota in the namespace, and returns it when it is in force. That is told by a resource of which it
+// allows none: the API server learns of quotas a moment after they exist.
+func (s *ScaledJob) Limit(ctx context.Context, name string, hard map[corev1.ResourceName]int64) (*corev1.ResourceQuota, error) {
+	hard = maps.Clone(hard)
+	hard["count/configmaps"] = 0
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{}},
+	}
+	for of, count := range hard {
+		quota.Spec.Hard[of] = *resource.NewQuantity(count, resource.DecimalSI)
+	}
+	if err := s.API.Create(ctx, quota); err != nil {
+		return nil, fmt.Errorf("creating quota %s: %w", name, err)
+	}
+	err := Await(ctx, func(ctx context.Context) error {
+		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "probe"}}
+		if err := s.API.Create(ctx, probe, client.DryRunAll); !apierrors.IsForbidden(err) {
+			return errors.Join(errors.New("a ConfigMap is allowed"), err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("waiting until quota %s is in force: %w", name, err)
+	}
+	return quota, s.API.Get(ctx, client.ObjectKeyFromObject(quota), quota)
 }

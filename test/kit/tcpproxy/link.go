@@ -12,8 +12,7 @@ import (
 // pieceBytes is how much is read at once.
 const pieceBytes = 16 << 10
 
-// link is the connection of one client. What may change is guarded by the lock of
-// the proxy.
+// link is the connection of one client. What may change is guarded by the lock of the proxy.
 type link struct {
 	proxy  *Proxy
 	client *net.TCPConn
@@ -108,8 +107,7 @@ func (l *link) held(d Direction) (held bool, released <-chan struct{}) {
 	return p.held&d != 0 && source != p.spared, p.released
 }
 
-// linger waits for as long as the delay is now. It reports false if the link has
-// ended.
+// linger waits for as long as the delay is now. It reports false if the link has ended.
 func (l *link) linger() bool {
 	l.proxy.mu.Lock()
 	delay := l.proxy.delay

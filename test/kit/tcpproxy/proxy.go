@@ -1,9 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tcpproxy stands between clients and one TCP server and plays what
-// networks do: it holds bytes back, swallows them, delays them, breaks
-// connections off anywhere, and refuses new ones.
+// Package tcpproxy stands between clients and one TCP server and plays what networks do: it holds bytes back, swallows
+// them, delays them, breaks connections off anywhere, and refuses new ones.
 package tcpproxy
 
 import (
@@ -31,8 +30,7 @@ const (
 	Both = ToServer | ToClient
 )
 
-// Proxy passes on connections to a server until it is told otherwise. It is safe
-// for concurrent use.
+// Proxy passes on connections to a server until it is told otherwise. It is safe for concurrent use.
 type Proxy struct {
 	upstream string
 	address  string
@@ -92,8 +90,7 @@ func New(tb testing.TB, upstream string) *Proxy {
 // Addr returns the host:port that clients dial. It stays the same.
 func (p *Proxy) Addr() string { return p.address }
 
-// Dials returns how many connections were accepted so far. Those that were
-// refused, see Refuse, are not among them.
+// Dials returns how many connections were accepted so far. Those that were refused, see Refuse, are not among them.
 func (p *Proxy) Dials() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,8 +104,7 @@ func (p *Proxy) Open() int {
 	return len(p.links)
 }
 
-// Pass ends what Hold, Delay, CutNewAfter and Refuse began, for all. Connections that were broken or
-// stranded stay so.
+// Pass ends what Hold, Delay, CutNewAfter and Refuse began, for all. Connections that were broken or stranded stay so.
 func (p *Proxy) Pass() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,9 +123,8 @@ func (p *Proxy) Pass() error {
 	return nil
 }
 
-// Hold keeps the bytes of all connections back in these directions, of those to
-// come as well, as a network that is down does. No connection breaks, and
-// nothing is lost: after Pass the bytes go on.
+// Hold keeps the bytes of all connections back in these directions, of those to come as well, as a network that is down
+// does. No connection breaks, and nothing is lost: after Pass the bytes go on.
 func (p *Proxy) Hold(d Direction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,9 +163,8 @@ func (p *Proxy) refuse() error {
 	return err
 }
 
-// Strand has all bytes of the open connections vanish in these directions for
-// good, the ends of the connections included, as if the other side had lost its
-// power or a firewall its memory. New connections are well.
+// Strand has all bytes of the open connections vanish in these directions for good, the ends of the connections
+// included, as if the other side had lost its power or a firewall its memory. New connections are well.
 func (p *Proxy) Strand(d Direction) {
 	p.each(func(l *link) { l.stranded |= d })
 }
@@ -181,8 +175,7 @@ func (p *Proxy) StrandAfter(bytes int) {
 	p.each(func(l *link) { l.last = &lastWords{left: bytes} })
 }
 
-// CutAfter lets this many more bytes reach the client of each open connection
-// and then closes it.
+// CutAfter lets this many more bytes reach the client of each open connection and then closes it.
 func (p *Proxy) CutAfter(bytes int) {
 	p.each(func(l *link) { l.last = &lastWords{left: bytes, cut: true} })
 }

@@ -41,8 +41,7 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// serveEchos starts a server that sends back what it gets, and returns its
-// address.
+// serveEchos starts a server that sends back what it gets, and returns its address.
 func (s *scene) serveEchos() string {
 	s.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -278,8 +277,7 @@ func TestServerThatIsDownResets(t *testing.T) {
 	g.Expect(proxy.Dials()).To(Equal(1))
 }
 
-// dialAndRead returns how a connection ends to which nothing is said. A RST may
-// come as soon as the dial.
+// dialAndRead returns how a connection ends to which nothing is said. A RST may come as soon as the dial.
 func dialAndRead(address string) error {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {

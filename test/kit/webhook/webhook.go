@@ -89,18 +89,6 @@ func Deny(code int32, text string) Answer {
 	}
 }
 
-// Patch returns an Answer that changes each object by this JSON patch.
-func Patch(operations string) Answer {
-	return func(review *admissionv1.AdmissionReview) (any, bool) {
-		kind := admissionv1.PatchTypeJSONPatch
-		review.Response = &admissionv1.AdmissionResponse{
-			UID: review.Request.UID, Allowed: true, PatchType: &kind, Patch: []byte(operations),
-		}
-		review.Request = nil
-		return review, true
-	}
-}
-
 // httpError is the HTTP status code of an answer without a review.
 type httpError int
 
@@ -157,34 +145,22 @@ type Counts struct{ Waiting, Most, Ended int }
 
 // Start has the API server ask about what matches the rule in a namespace.
 func Start(ctx context.Context, api client.Client, namespace string, of Rule, answer Answer, changes ...Change) (*Webhook, error) {
-	w := serve(api, answer)
-	registered := w.registration(namespace, of)
-	for _, change := range changes {
-		change(&registered)
-	}
-	return w.register(ctx, namespace, &registrationv1.ValidatingWebhookConfiguration{
-		Webhooks: []registrationv1.ValidatingWebhook{registered},
-	})
-}
-
-// StartMutating is like Start, for answers that change objects.
-func StartMutating(ctx context.Context, api client.Client, namespace string, of Rule, answer Answer) (*Webhook, error) {
-	w := serve(api, answer)
-	from := w.registration(namespace, of)
-	return w.register(ctx, namespace, &registrationv1.MutatingWebhookConfiguration{Webhooks: []registrationv1.MutatingWebhook{{
-		Name: from.Name, SideEffects: from.SideEffects, FailurePolicy: from.FailurePolicy, TimeoutSeconds: from.TimeoutSeconds,
-		AdmissionReviewVersions: from.AdmissionReviewVersions, ClientConfig: from.ClientConfig,
-		NamespaceSelector: from.NamespaceSelector, ObjectSelector: from.ObjectSelector, Rules: from.Rules,
-	}}})
-}
-
-// serve starts the server of a webhook.
-func serve(api client.Client, answer Answer) *Webhook {
 	w := &Webhook{answer: answer, api: api, stopped: make(chan struct{})}
 	w.server = httptest.NewUnstartedServer(w)
 	w.server.Config.ErrorLog = log.New(io.Discard, "", 0) // An API server that does not trust it tries again and again.
 	w.server.StartTLS()
-	return w
+	registered := w.registration(namespace, of)
+	for _, change := range changes {
+		change(&registered)
+	}
+	w.configuration = &registrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: namespace + "-"}, Webhooks: []registrationv1.ValidatingWebhook{registered},
+	}
+	if err := api.Create(ctx, w.configuration); err != nil {
+		w.end()
+		return nil, fmt.Errorf("registering a webhook for namespace %s: %w", namespace, err)
+	}
+	return w, nil
 }
 
 // registration returns how the webhook is registered for what matches the rule in a namespace.
@@ -199,17 +175,6 @@ func (w *Webhook) registration(namespace string, of Rule) registrationv1.Validat
 		ObjectSelector:          &metav1.LabelSelector{MatchLabels: of.Labels},
 		Rules:                   []registrationv1.RuleWithOperations{of.registered()},
 	}
-}
-
-// register creates the configuration of the webhook.
-func (w *Webhook) register(ctx context.Context, namespace string, configuration client.Object) (*Webhook, error) {
-	configuration.SetGenerateName(namespace + "-")
-	w.configuration = configuration
-	if err := w.api.Create(ctx, configuration); err != nil {
-		w.end()
-		return nil, fmt.Errorf("registering a webhook for namespace %s: %w", namespace, err)
-	}
-	return w, nil
 }
 
 // Stop removes the webhook. What waits ends.

@@ -15,14 +15,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// AllJobs sees all Jobs of a control plane. Other than a [Witness], it judges
-// nothing. It is safe for concurrent use.
+// AllJobs sees all Jobs of a control plane. Other than a [Witness], it judges nothing. It is safe for concurrent use.
 type AllJobs struct {
 	store cache.Indexer
 
 	mu sync.Mutex
-	// ever counts Jobs by what controls them. The name is empty for those that
-	// nothing does.
+	// ever counts Jobs by what controls them. The name is empty for those that nothing does.
 	ever map[types.NamespacedName]int
 }
 
@@ -55,8 +53,7 @@ func (a *AllJobs) count(object any) {
 	a.ever[by]++
 }
 
-// EverOf is how many Jobs of this ScaledJob there have been, those that are gone
-// included.
+// EverOf is how many Jobs of this ScaledJob there have been, those that are gone included.
 func (a *AllJobs) EverOf(scaledJob types.NamespacedName) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -26,8 +26,7 @@ func IdleJob() *batchv1.JobTemplateSpec {
 	}}
 }
 
-// Ready has the Pod of a Job that nobody else touches be ready, in place of the
-// controller of Jobs.
+// Ready has the Pod of a Job that nobody else touches be ready, in place of the controller of Jobs.
 func Ready(ctx context.Context, api client.Client, key client.ObjectKey) error {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	pending := job.DeepCopy()

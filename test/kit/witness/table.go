@@ -17,15 +17,13 @@ import (
 // Row is what came of a fault.
 type Row struct {
 	Fault, Promise string
-	// Lost is how many Jobs did not come although they were due, and Over how many
-	// came that were not.
+	// Lost is how many Jobs did not come although they were due, and Over how many came that were not.
 	Lost, Over int
 	// Recovery is how long after the end of the fault all Jobs were there.
 	Recovery time.Duration
 }
 
-// Table is what came of many faults. The zero value is empty. It is safe for
-// concurrent use.
+// Table is what came of many faults. The zero value is empty. It is safe for concurrent use.
 type Table struct {
 	mu   sync.Mutex
 	rows []Row
@@ -38,8 +36,7 @@ func (t *Table) Add(row Row) {
 	t.rows = append(t.rows, row)
 }
 
-// Write writes the rows to a file as a table in Markdown, in the order of their
-// names. Without a path it does nothing.
+// Write writes the rows to a file as a table in Markdown, in the order of their names. Without a path it does nothing.
 func (t *Table) Write(path string) error {
 	if path == "" {
 		return nil

@@ -33,9 +33,8 @@ const (
 	markerPrefix = "marker-"
 )
 
-// Witness sees every change of the Jobs that one ScaledJob controls, in the order
-// in which the API server made them. A restart of the API server costs it at most
-// what came and went in the moment before. It is safe for concurrent use.
+// Witness sees every change of the Jobs that one ScaledJob controls, in the order in which the API server made them. A
+// restart of the API server costs it at most what came and went in the moment before. It is safe for concurrent use.
 type Witness struct {
 	owner types.UID
 	limit func() int
@@ -58,9 +57,8 @@ type Witness struct {
 	changed chan struct{}
 }
 
-// Start starts a witness of the Jobs of a ScaledJob that has none yet. It stays
-// until ctx ends. The limit is how many Jobs may be unfinished at the moment; it
-// is called at each change and must not block.
+// Start starts a witness of the Jobs of a ScaledJob that has none yet. It stays until ctx ends. The limit is how many
+// Jobs may be unfinished at the moment; it is called at each change and must not block.
 func Start(ctx context.Context, config *rest.Config, owner *scaledjobv1.ScaledJob, limit func() int) (*Witness, error) {
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -117,9 +115,8 @@ func (w *Witness) watch(ctx context.Context, version string) (string, error) {
 	return version, nil
 }
 
-// survey is for an API server that cannot tell any more what happened after this
-// version, because it has been restarted: it notes the Jobs that there are. Only
-// what came and went in the moment before the restart stays unseen.
+// survey is for an API server that cannot tell any more what happened after this version, because it has been
+// restarted: it notes the Jobs that there are. Only what came and went in the moment before the restart stays unseen.
 func (w *Witness) survey(ctx context.Context, version string) (string, error) {
 	present, err := w.jobs.List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -152,8 +149,7 @@ func (w *Witness) tell() {
 	w.changed = make(chan struct{})
 }
 
-// register keeps what a Job is, and says whether it is an unfinished one of the
-// owner.
+// register keeps what a Job is, and says whether it is an unfinished one of the owner.
 func (w *Witness) register(kind watch.EventType, job *batchv1.Job) bool {
 	if job.GenerateName == markerPrefix {
 		w.markers[job.Name] = true
@@ -224,8 +220,7 @@ func (w *Witness) Verdict() string {
 	return w.fault
 }
 
-// AwaitCreated returns nil once so many Jobs were created, and otherwise when ctx
-// ends.
+// AwaitCreated returns nil once so many Jobs were created, and otherwise when ctx ends.
 func (w *Witness) AwaitCreated(ctx context.Context, jobs int) error {
 	err := w.await(ctx, func() bool { return len(w.created) >= jobs })
 	if err != nil {
@@ -234,8 +229,7 @@ func (w *Witness) AwaitCreated(ctx context.Context, jobs int) error {
 	return nil
 }
 
-// Job returns the name of the n-th Job that was created, counted from 1, once there
-// is one, and an error when ctx ends.
+// Job returns the name of the n-th Job that was created, counted from 1, once there is one, and an error when ctx ends.
 func (w *Witness) Job(ctx context.Context, n int) (name string, err error) {
 	if err := w.AwaitCreated(ctx, n); err != nil {
 		return "", err
@@ -245,9 +239,8 @@ func (w *Witness) Job(ctx context.Context, n int) (name string, err error) {
 	return w.names[n-1], nil
 }
 
-// CatchUp returns nil once the witness has seen all that happened before the
-// call. For that it makes a Job which belongs to no one and never runs. It gives
-// up after three minutes.
+// CatchUp returns nil once the witness has seen all that happened before the call. For that it makes a Job which
+// belongs to no one and never runs. It gives up after three minutes.
 func (w *Witness) CatchUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()

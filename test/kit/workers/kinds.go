@@ -14,8 +14,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// Kind is a way of workers with the messages of one queue. No two messages have the
-// same body.
+// Kind is a way of workers with the messages of one queue. No two messages have the same body.
 type Kind interface {
 	// Count has the ScaledJob count the messages that belong to this way.
 	Count(spec *scaledjobv1.ScaledJobSpec)
@@ -23,8 +22,7 @@ type Kind interface {
 	Push(ctx context.Context, body string) error
 	// Take gives a worker the oldest message that nobody has taken, if there is one.
 	Take(ctx context.Context, worker string) (message Message, found bool, err error)
-	// Left is how many messages wait or are taken and not finished, as far as Redis
-	// knows.
+	// Left is how many messages wait or are taken and not finished, as far as Redis knows.
 	Left(ctx context.Context) (int64, error)
 }
 
@@ -35,8 +33,7 @@ type Message struct {
 	Finish func(context.Context) error
 }
 
-// reliableList moves a message to a second list, and removes it from there at the
-// end.
+// reliableList moves a message to a second list, and removes it from there at the end.
 type reliableList struct {
 	redis             *redis.Client
 	queue, processing string
@@ -144,8 +141,7 @@ type popAtStart struct {
 	queue string
 }
 
-// PopAtStart has workers pop a message off the list. While they work on it Redis
-// knows nothing of it.
+// PopAtStart has workers pop a message off the list. While they work on it Redis knows nothing of it.
 func PopAtStart(client *redis.Client, queue string) Kind { return popAtStart{client, queue} }
 
 func (k popAtStart) Count(spec *scaledjobv1.ScaledJobSpec) {

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// Ledger tells what became of messages and Jobs. The zero value is empty. It is safe
-// for concurrent use.
+// Ledger tells what became of messages and Jobs. The zero value is empty. It is safe for concurrent use.
 type Ledger struct {
 	mu       sync.Mutex
 	messages map[string]*fate
@@ -59,6 +58,13 @@ func (l *Ledger) Pushed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.messages)
+}
+
+// Taken returns how many messages have been taken.
+func (l *Ledger) Taken() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.having(func(f *fate) bool { return f.taken > 0 }))
 }
 
 // Served returns how many messages have been finished.

@@ -51,8 +51,7 @@ func (s *Staff) Push(ctx context.Context, messages int) error {
 	return nil
 }
 
-// Work has a worker for each Job that is created, until ctx ends. It returns the first
-// error that came before that.
+// Work has a worker for each Job that is created, until ctx ends. It returns the first error that came before that.
 func (s *Staff) Work(ctx context.Context) error {
 	shift, working := errgroup.WithContext(ctx)
 	for n := 1; ; n++ {

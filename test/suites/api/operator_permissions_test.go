@@ -23,8 +23,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 )
 
-// everywhere is all that the operator may do in any namespace. What is not
-// needed for its work must not be added.
+// everywhere is all that the operator may do in any namespace. What is not needed for its work must not be added.
 var everywhere = []string{
 	"create events.events.k8s.io", "patch events.events.k8s.io",
 	"create jobs.batch", "delete jobs.batch", "get jobs.batch", "list jobs.batch", "watch jobs.batch",
@@ -99,8 +98,7 @@ func TestTheOperatorIsRefusedWhatItDoesNotNeed(t *testing.T) {
 	}
 }
 
-// TestSecretsOfChosenNamespaces shows what an administrator can do who does not
-// want the operator to read all Secrets.
+// TestSecretsOfChosenNamespaces shows what an administrator can do who does not want the operator to read all Secrets.
 func TestSecretsOfChosenNamespaces(t *testing.T) {
 	g := NewWithT(t)
 	administrator := newClientOf(t, control.Config())

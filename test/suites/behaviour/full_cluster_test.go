@@ -9,14 +9,12 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // makeReady lets the Pod of a pending Job become ready.
@@ -114,40 +112,6 @@ func TestAFreePlaceOfAQuotaIsForOthersToo(t *testing.T) {
 	s.Expect(s.job().CreationTimestamp.Time).To(BeTemporally("<", paused.Time), "the Job came before the end of the pause")
 }
 
-// A quota counts a deleted Job for a moment. A place that becomes free is used soon, also if the quota has refused a Job for
-// longer than that just before, so that refusals are final.
-func TestAFreePlaceOfAQuotaIsUsedSoonAfterTheLastAttempt(t *testing.T) {
-	skip.UnderShort(t, "TestAPlaceThatAQuotaFreesLateIsOfferedAgain is the same without an API server")
-	t.Parallel()
-	const final, soon = 12 * time.Second, 8 * time.Second
-	s := newScaledJob(t)
-	quota := s.allowJobs(2)
-	s.create(scene.Polling(scene.Never))
-	s.awaitSubscription()
-	s.Push(2)
-	s.Eventually(s.jobsEver).Should(Equal(2))
-	other := s.another("other")
-	other.create(scene.Polling(scene.Never))
-	other.Push(1)
-	other.expectCondition(scaledjobv1.ConditionScalingLimited, metav1.ConditionTrue, scaledjobv1.ReasonCreateRefused)
-	smaller := quota.DeepCopy()
-	smaller.Spec.Hard[jobCount] = resource.MustParse("1")
-	s.Expect(s.API.Patch(t.Context(), smaller, client.MergeFrom(quota))).To(Succeed())
-	s.Eventually(func() string {
-		s.Expect(s.API.Get(t.Context(), client.ObjectKeyFromObject(quota), quota)).To(Succeed())
-		return quota.Status.Hard.Name(jobCount, resource.DecimalSI).String()
-	}).Should(Equal("1"))
-
-	s.empty()
-	drop := func() {
-		s.Expect(s.API.Delete(t.Context(), s.job(), client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
-	}
-	drop()
-	s.Consistently(s.jobsEver).WithTimeout(final).Should(Equal(2), "it was one too many")
-	drop()
-	other.Eventually(other.jobsEver).WithTimeout(soon).Should(Equal(3))
-}
-
 // Each container knows the ScaledJob, unless its template says otherwise.
 func TestWorkersKnowTheirQueue(t *testing.T) {
 	t.Parallel()
@@ -174,6 +138,8 @@ func TestTwoScaledJobsOfOneKeyAreReported(t *testing.T) {
 	other := s.another("other")
 	other.Queue = s.Queue
 	other.create(scene.Polling(scene.Never))
+	s.Push(2)
+	s.Eventually(s.jobsEver).Should(Equal(2+2), "both are scaled")
 	other.Eventually(other.events).WithArguments("SharedQueue").Should(Equal(1))
 	elsewhere.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
 	s.Expect(elsewhere.events("SharedQueue")).To(BeZero())

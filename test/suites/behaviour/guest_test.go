@@ -135,7 +135,7 @@ func TestOperatorIsAGuestOfASmallServer(t *testing.T) {
 }
 
 // The control: with as many connections as there may be reads, the server turns clients away.
-func TestOperatorWithManyConnectionsIsNoGuest(t *testing.T) {
+func TestControlOperatorWithManyConnections(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t, "--redis-connections-per-server=64")
 	g.burst(1, guestQueues)

@@ -4,7 +4,7 @@
 package behaviour
 
 import (
-	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -62,20 +62,6 @@ func (s *scaledJob) live(job *batchv1.Job) *batchv1.Job {
 	return current
 }
 
-func TestScaledJobOfAnEarlierNameHasNoPartInItsJobs(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never))
-	s.Push(3)
-	s.expectJobsEver(3)
-	s.delete(metav1.DeletePropagationOrphan)
-	s.awaitDeletion()
-	s.create(scene.Polling(scene.Never))
-	s.expectJobsEver(3 + 3)
-	s.Expect(s.Status()).To(HaveField("ActiveJobs", BeEquivalentTo(3)))
-	s.Expect(s.jobs()).To(HaveLen(6))
-}
-
 func (s *scaledJob) delete(policy metav1.DeletionPropagation) {
 	s.t.Helper()
 	s.Delete(client.PropagationPolicy(policy))
@@ -116,29 +102,7 @@ func (s *scaledJob) pushOn() (stop func()) {
 	return stop
 }
 
-// Foreground deletion deletes the Jobs before the ScaledJob. Each that goes
-// frees a slot, and none of them may be filled.
-func TestForegroundDeletionDuringPushesLeavesNothing(t *testing.T) {
-	t.Parallel()
-	for name, jobs := range map[string]int32{"with all Jobs created": 10, "while Jobs are being created": 100} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newScaledJob(t)
-			s.create(scene.Polling(1), scene.AtMost(jobs))
-			s.pushOn()
-			s.Eventually(s.jobsEver).Should(BeNumerically(">=", 10))
-			s.delete(metav1.DeletePropagationForeground)
-			s.awaitDeletion()
-			s.Eventually(s.jobs).Should(BeEmpty())
-			ever := s.jobsEver()
-			s.Expect(ever).To(BeNumerically("<=", jobs))
-			s.Consistently(s.jobsEver).Should(Equal(ever))
-		})
-	}
-}
-
-// Deletion that orphans releases the Jobs one by one before the ScaledJob goes.
-// None of them may be replaced.
+// Deletion that orphans releases the Jobs one by one before the ScaledJob goes. None of them may be replaced.
 func TestOrphanedJobsRunOnAndAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
@@ -155,113 +119,59 @@ func TestOrphanedJobsRunOnAndAreNotReplaced(t *testing.T) {
 	))))
 }
 
-func TestHistoryLimitsDropTheLongestFinishedJobsWithTheirPods(t *testing.T) {
+// Jobs end in the order opposite to that in which they started, so that keeping the ones that started last would keep
+// others, as would one limit for both kinds. A failed Job has no completionTime: going by that would keep any.
+func TestHistoryKeepsTheJobsThatEndedLast(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	two, one := int32(2), int32(1)
-	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.SuccessfulJobsHistoryLimit, spec.FailedJobsHistoryLimit = &two, &one
-		spec.JobTemplate.Spec.BackoffLimit = new(int32)
-		spec.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	one := int32(1)
+	s.create(onceByEvents, func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.SuccessfulJobsHistoryLimit, spec.FailedJobsHistoryLimit = &one, &one
 	})
-	s.Push(6)
-	s.Eventually(s.jobsEver).Should(Equal(6))
-	s.empty()
+	var jobs []*batchv1.Job
+	for range 6 {
+		jobs = append(jobs, s.startJob())
+		s.awaitNextSecond()
+	}
+	ends := []func(*batchv1.Job){s.fail, s.fail, s.succeed, s.fail, s.succeed, s.fail}
+	for i, job := range slices.Backward(jobs) {
+		s.remove()
+		ends[i](job)
+		s.awaitNextSecond()
+	}
 
-	succeeded := []*batchv1.Job{s.finishOne(s.succeed), s.finishOne(s.succeed), s.finishOne(s.succeed)}
-	s.Eventually(s.names).ShouldNot(ContainElement(succeeded[0].Name))
-	s.Eventually(func() []corev1.Pod { return s.podsOf(succeeded[0]) }).Should(BeEmpty())
-
-	failed := []*batchv1.Job{s.finishOne(s.fail), s.finishOne(s.fail)}
-	s.Eventually(s.names).ShouldNot(ContainElement(failed[0].Name))
-	s.Eventually(func() []corev1.Pod { return s.podsOf(failed[0]) }).Should(BeEmpty())
-
+	kept := ConsistOf(jobs[0].Name, jobs[2].Name)
+	s.Eventually(s.jobNames).Should(kept)
+	s.Eventually(s.jobNamesOfPods).Should(kept)
 	s.Eventually(s.Status).Should(And(
-		HaveField("SucceededJobs", BeEquivalentTo(2)), HaveField("FailedJobs", BeEquivalentTo(1)),
-		HaveField("ActiveJobs", BeEquivalentTo(1))))
-	s.expectJobsEver(6)
-	s.Expect(s.names()).To(HaveLen(4))
-	s.Expect(s.names()).To(ContainElements(succeeded[1].Name, succeeded[2].Name, failed[1].Name))
+		HaveField("ActiveJobs", BeZero()),
+		HaveField("SucceededJobs", BeEquivalentTo(1)),
+		HaveField("FailedJobs", BeEquivalentTo(1))))
+	s.expectJobsEver(len(jobs))
+	s.Expect(s.jobNames()).To(kept)
 }
 
-// finishOne ends a Job, and lets the second pass, as times are kept in seconds.
-func (s *scaledJob) finishOne(end func(*batchv1.Job)) *batchv1.Job {
+// awaitNextSecond lets the second pass: the API keeps times in whole ones.
+func (s *scaledJob) awaitNextSecond() {
 	s.t.Helper()
-	job := s.job()
-	end(job)
-	second := time.Now().Truncate(time.Second).Add(time.Second)
-	s.Eventually(time.Now).Should(BeTemporally(">", second))
-	return job
+	s.Eventually(time.Now).Should(BeTemporally(">=", time.Now().Truncate(time.Second).Add(time.Second)))
 }
 
-func (s *scaledJob) names() []string {
-	var names []string
+func (s *scaledJob) jobNames() []string {
+	s.t.Helper()
+	names := []string{}
 	for _, job := range s.jobs() {
 		names = append(names, job.Name)
 	}
 	return names
 }
 
-func TestJobsThatAreDeletedAreReplaced(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never))
-	s.Push(2)
-	s.Eventually(s.jobsEver).Should(Equal(2))
-	job := s.job()
-	s.Expect(s.API.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
-	s.expectJobsEver(3)
-}
-
-func TestJobsThatLostTheirLabelsStillCount(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never))
-	s.Push(2)
-	s.Eventually(s.jobsEver).Should(Equal(2))
-	job := s.live(s.job())
-	before := job.DeepCopy()
-	job.Labels, job.Annotations = nil, nil
-	s.Expect(s.API.Patch(t.Context(), job, client.MergeFrom(before))).To(Succeed())
-	s.expectJobsEver(2)
-	s.Push(1)
-	s.expectJobsEver(3)
-}
-
-func TestSuspendedJobsCountAsActive(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) {
-		suspended := true
-		spec.JobTemplate.Spec.Suspend = &suspended
-	})
-	s.Push(2)
-	s.expectJobsEver(2)
-	s.Expect(s.Status()).To(And(HaveField("ActiveJobs", BeEquivalentTo(2)), HaveField("PendingJobs", BeEquivalentTo(2))))
-}
-
-// While a namespace is deleted, its Jobs go before its ScaledJobs may do.
-func TestNamespaceWithAScaledJobCanBeDeleted(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	const jobs = 5
-	s.create(scene.Polling(1), scene.AtMost(jobs))
-	s.pushOn()
-	s.Eventually(s.jobsEver).Should(Equal(jobs))
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
-	s.Expect(s.API.Delete(t.Context(), namespace)).To(Succeed())
-	s.Eventually(func() bool {
-		return apierrors.IsNotFound(s.API.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace))
-	}).Should(BeTrue())
-	s.Expect(s.jobsEver()).To(Equal(jobs))
-	s.Eventually(s.series).Should(BeEmpty())
-}
-
-func TestLongNamesGiveNamesOfJobsThatTheAPIServerTakes(t *testing.T) {
-	t.Parallel()
-	const longest = 63
-	s := newScaledJob(t).another(fmt.Sprintf("%0*d", longest, 1))
-	s.create(scene.Polling(scene.Never))
-	s.Push(2)
-	s.expectJobsEver(2)
+// jobNamesOfPods are the names of the Jobs that the Pods belong to.
+func (s *scaledJob) jobNamesOfPods() []string {
+	s.t.Helper()
+	names := []string{}
+	for _, pod := range s.pods() {
+		names = append(names, pod.Labels[batchv1.JobNameLabel])
+	}
+	return names
 }

@@ -6,17 +6,28 @@ package behaviour
 import (
 	"context"
 	"crypto/tls"
+	"encoding/pem"
+	"errors"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os/exec"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
@@ -44,27 +55,6 @@ func TestMessagesFromBeforeTheOperatorGetTheirJobs(t *testing.T) {
 	s.Consistently(s.jobsEver).Should(BeZero())
 	s.Operator = s.operate()
 	s.expectJobsEver(7)
-}
-
-func TestOperatorThatIsRestartedCountsTheJobsOfTheOneBefore(t *testing.T) {
-	t.Parallel()
-	for name, end := range map[string]func(context.Context, *operator.Operator) error{
-		"stopped": func(ctx context.Context, o *operator.Operator) error { return o.Stop(ctx) },
-		"killed":  func(_ context.Context, o *operator.Operator) error { return o.Kill() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newLonelyScaledJob(t)
-			const messages = 200
-			s.create(scene.Polling(scene.Never), scene.AtMost(messages))
-			first := s.operate()
-			s.Push(messages)
-			s.Eventually(s.jobsEver).Should(BeNumerically(">", 0))
-			s.Expect(end(t.Context(), first)).To(Succeed())
-			s.Operator = s.operate()
-			s.expectJobsEver(messages)
-		})
-	}
 }
 
 func TestSecondReplicaStandsByAndTakesOver(t *testing.T) {
@@ -128,20 +118,6 @@ func TestOnlyTheNamespacesToWatchAreServed(t *testing.T) {
 	other.Expect(other.Status()).To(HaveField("ObservedGeneration", BeZero()))
 }
 
-func TestSeveralNamespacesCanBeWatched(t *testing.T) {
-	t.Parallel()
-	one, two := newLonelyScaledJob(t), newLonelyScaledJob(t)
-	const messages = 150
-	one.create(scene.Polling(scene.Never), scene.AtMost(messages))
-	two.create(scene.Polling(scene.Never), scene.AtMost(messages))
-	one.Operator = one.operate("--watch-namespaces=" + two.Namespace)
-	two.Operator = one.Operator
-	one.Push(messages)
-	two.Push(messages)
-	one.expectJobsEver(messages)
-	two.expectJobsEver(messages)
-}
-
 func TestSecureMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	t.Parallel()
 	s := newLonelyScaledJob(t)
@@ -186,4 +162,222 @@ func (s *scaledJob) metricsStatus(url, token string) (int, error) {
 		return 0, err
 	}
 	return response.StatusCode, response.Body.Close()
+}
+
+const profiles = "/debug/pprof/"
+
+func TestNoProfilesAreServedUnlessAsked(t *testing.T) {
+	t.Parallel()
+	s := newLonelyScaledJob(t)
+	s.Operator = s.operate()
+	s.Expect(s.Operator.Logs()).NotTo(ContainSubstring("pprof"))
+	for _, url := range []string{s.Operator.ProbeURL(), strings.TrimSuffix(s.Operator.MetricsURL(), "/metrics")} {
+		_, err := operator.Get(t.Context(), url+profiles)
+		s.Expect(err).To(MatchError(ContainSubstring("answers 404")))
+	}
+}
+
+// A profile that is being taken does not hold up the end of the operator.
+func TestProfilesAreServedUntilTheOperatorEnds(t *testing.T) {
+	t.Parallel()
+	s := newLonelyScaledJob(t)
+	s.Operator = s.operate("--pprof-bind-address=127.0.0.1:0")
+	started := regexp.MustCompile(`starting server.*"name": ?"pprof".*"addr": ?"(127\.0\.0\.1:\d+)"`)
+	var url string
+	s.Eventually(func() []string {
+		found := started.FindStringSubmatch(s.Operator.Logs())
+		if len(found) > 0 {
+			url = "http://" + found[1] + profiles
+		}
+		return found
+	}).Should(HaveLen(2))
+	goroutines, err := operator.Get(t.Context(), url+"goroutine?debug=1")
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(goroutines).To(ContainSubstring("goroutine profile: total"))
+	s.Expect(operator.Get(t.Context(), url+"heap")).NotTo(BeEmpty())
+
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"trace?seconds=3600", nil)
+	s.Expect(err).NotTo(HaveOccurred())
+	tracing, err := http.DefaultClient.Do(request)
+	s.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = tracing.Body.Close() })
+	s.Expect(s.Operator.Stop(t.Context())).To(Succeed())
+	s.Expect(s.Operator.Logs()).NotTo(ContainSubstring("the operator ends"))
+	_, err = operator.Get(t.Context(), url)
+	s.Expect(err).To(MatchError(ContainSubstring("connection refused")))
+}
+
+func TestAddressesThatOthersReachServeNoProfiles(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	path, err := programs.Operator(t.Context(), nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	output, err := exec.CommandContext(t.Context(), path, "--pprof-bind-address=:6060").CombinedOutput()
+	var exit *exec.ExitError
+	g.Expect(errors.As(err, &exit)).To(BeTrue())
+	g.Expect(exit.ExitCode()).To(Equal(2))
+	g.Expect(string(output)).To(Equal("invalid value for flag -pprof-bind-address: \":6060\" is not a loopback address with a " +
+		"port, such as 127.0.0.1:6060\n"))
+}
+
+// operateFor starts an operator for the namespace of the ScaledJob, as this account, which elects its leader with a Lease
+// of this name.
+func (a *account) operateFor(s *scaledJob, lease string) {
+	a.t.Helper()
+	a.grant(s.Namespace, a.rules("ClusterRole"))
+	s.Operator = operator.New(a.t, operator.Options{
+		Cluster: separate.Cluster, Config: a.access,
+		Args: append(elect(a.namespace, lease), "--watch-namespaces="+s.Namespace, noFallback),
+	})
+	a.Eventually(operator.Leader).WithArguments(a.t.Context(), separate.API, a.namespace, lease).ShouldNot(BeEmpty())
+}
+
+func TestTwoInstallationsInOneNamespace(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	a.grant(a.namespace, a.rules("Role"))
+	both := []*scaledJob{newLonelyScaledJob(t), newLonelyScaledJob(t)}
+	a.operateFor(both[0], "blue")
+	a.operateFor(both[1], "green")
+	for _, s := range both {
+		s.create(scene.Polling(scene.Never))
+		s.awaitSubscription()
+		s.Push(20)
+	}
+	for i, s := range both {
+		s.expectJobsEver(20)
+		s.Expect(s.log()).NotTo(BeEmpty())
+		s.Expect(s.Operator.Logs()).NotTo(ContainSubstring(both[1-i].Namespace))
+	}
+}
+
+// elect are the flags for an election by this Lease. It lasts as long as by default, so that a busy machine does not end
+// operators whose work is what is tested.
+func elect(namespace, lease string) []string {
+	return []string{"--leader-elect", "--leader-election-namespace=" + namespace, "--leader-election-id=" + lease}
+}
+
+// Everything is applied in one command, and the operator is there before its CRD, and before its permissions.
+func TestOperatorStartsBeforeItsCRD(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	control := cluster.New(t, cluster.Options{})
+	admin, err := operator.NewClient(control.Config())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operator.Namespace}})).To(Succeed())
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: operator.ServiceAccount}}
+	g.Expect(admin.Create(t.Context(), account)).To(Succeed())
+	access, err := control.ServiceAccountConfig(t.Context(), account.Namespace, account.Name)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	stopped := startEarly(t, access)
+	g.Eventually(stopped.Logs).Should(ContainSubstring("waiting for their CRD"))
+	expectEnd(t, stopped)
+
+	early := startEarly(t, access)
+	g.Eventually(early.Logs).Should(ContainSubstring("waiting for their CRD"))
+	g.Expect(operator.Install(t.Context(), control)).To(Succeed())
+	awaitReady(t, early)
+	redis := redistest.New(t, redistest.Options{})
+	s := &scene.ScaledJob{
+		API: admin, Redis: redis.Client(), Address: redis.Addr(), Namespace: metav1.NamespaceDefault, Name: "worker", Queue: "emails",
+	}
+	g.Expect(s.Create(t.Context())).To(Succeed())
+	g.Expect(s.Observe(t.Context(), control.Config(), s.Due)).To(Succeed())
+	g.Expect(s.Push(t.Context(), 1)).To(Succeed())
+	g.Eventually(s.Witness.Created).Should(Equal(1))
+	g.Expect(strings.Count(early.Logs(), "waiting for their CRD")).To(Equal(1))
+	expectEnd(t, early)
+}
+
+// startEarly starts an operator that can't be ready yet.
+func startEarly(t *testing.T, access *rest.Config, args ...string) *operator.Operator {
+	t.Helper()
+	return operator.New(t, operator.Options{Config: access, Unready: true, Args: append([]string{noFallback}, args...)})
+}
+
+// awaitReady returns when the operator is ready.
+func awaitReady(t *testing.T, early *operator.Operator) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	NewWithT(t).Expect(early.AwaitReady(ctx)).To(Succeed())
+}
+
+// expectEnd stops the operator, which exits with 0.
+func expectEnd(t *testing.T, early *operator.Operator) {
+	t.Helper()
+	g := NewWithT(t)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	g.Expect(early.Stop(ctx)).To(Succeed())
+	g.Expect(early.Logs()).NotTo(ContainSubstring("the operator ends"))
+}
+
+func TestOperatorStopsWhileItsCachesWait(t *testing.T) {
+	t.Parallel()
+	elects := []string{"--leader-elect", "--leader-election-namespace=" + operator.Namespace}
+	for name, c := range map[string]struct {
+		path string
+		args []string
+	}{
+		"without leader election":           {"/scaledjobs", nil},
+		"with leader election":              {"/scaledjobs", elects},
+		"nothing is answered":               {"", elects},
+		"the schema of the CRD is not read": {"/openapi/v3/apis/batch.miracle.dev/v1", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			access, asked := startMute(t, c.path)
+			early := startEarly(t, access, c.args...)
+			NewWithT(t).Eventually(asked).Should(BeClosed())
+			expectEnd(t, early)
+		})
+	}
+}
+
+// startMute starts a proxy of the API server that does not answer requests for a path with this end. The channel is closed
+// by the first one.
+func startMute(t *testing.T, path string) (access *rest.Config, asked <-chan struct{}) {
+	t.Helper()
+	first := make(chan struct{})
+	tell := sync.OnceFunc(func() { close(first) })
+	return startInterceptor(t, func(_ http.ResponseWriter, request *http.Request) (answered bool) {
+		if !strings.HasSuffix(request.URL.Path, path) {
+			return false
+		}
+		tell()
+		<-request.Context().Done()
+		return true
+	}), first
+}
+
+// startInterceptor starts a proxy of the API server that passes on the requests that are not answered already.
+func startInterceptor(t *testing.T, answer func(http.ResponseWriter, *http.Request) (answered bool)) (access *rest.Config) {
+	t.Helper()
+	g := NewWithT(t)
+	direct := separate.Cluster.Config()
+	target, err := url.Parse(direct.Host)
+	g.Expect(err).NotTo(HaveOccurred())
+	trust, err := rest.TLSConfigFor(rest.AnonymousClientConfig(direct))
+	g.Expect(err).NotTo(HaveOccurred())
+	transport := &http.Transport{TLSClientConfig: trust, ForceAttemptHTTP2: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	passOn := &httputil.ReverseProxy{
+		Rewrite:   func(request *httputil.ProxyRequest) { request.SetURL(target) },
+		Transport: transport,
+	}
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if !answer(w, request) {
+			passOn.ServeHTTP(w, request)
+		}
+	}))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	access = rest.CopyConfig(direct)
+	access.Host = server.URL
+	access.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	return access
 }

@@ -243,21 +243,6 @@ func TestSeveralQueuesAreCalculated(t *testing.T) {
 	}
 }
 
-// One key that can't be read makes all unknown: what the others hold is not the whole.
-func TestOneQueueThatCannotBeReadHoldsBackAll(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobOn(t, allTypes(t))
-	s.Expect(s.redis.Client().Set(t.Context(), s.Queue+":text", "text", 0).Err()).To(Succeed())
-	s.Push(3)
-	s.create(s.of(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":text"}), scene.Polling(1))
-	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonWrongType)
-	s.Expect(s.Status()).To(HaveField("QueueDepth", BeNil()))
-	s.Expect(s.jobsEver()).To(BeZero())
-
-	s.Expect(s.redis.Client().Del(t.Context(), s.Queue+":text").Err()).To(Succeed())
-	s.expectJobsEver(3)
-}
-
 // A server that announces lists alone, and where the operator may set what it announces.
 func TestTheFlagsOfAKindAreNamed(t *testing.T) {
 	t.Parallel()
@@ -267,4 +252,57 @@ func TestTheFlagsOfAKindAreNamed(t *testing.T) {
 	s.Expect(s.condition(scaledjobv1.ConditionNotificationsActive)).To(ContainSubstring("CONFIG SET notify-keyspace-events Klgs "))
 	s.Expect(s.redis.Client().ConfigSet(t.Context(), "notify-keyspace-events", "Klgs").Err()).To(Succeed())
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
+}
+
+// lagUnknown makes a stream of which the server does not know how many entries its group was not given.
+func (s *scaledJob) lagUnknown(entries int) {
+	s.t.Helper()
+	client := s.redis.Client()
+	for range entries + 2 {
+		s.Expect(addEntry(s.t.Context(), client, s.Queue, 0)).To(Succeed())
+	}
+	s.Expect(client.XGroupCreate(s.t.Context(), s.Queue, group, "0").Err()).To(Succeed())
+	all, err := client.XRange(s.t.Context(), s.Queue, "-", "+").Result()
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(client.XDel(s.t.Context(), s.Queue, all[1].ID, all[3].ID).Err()).To(Succeed())
+	groups, err := client.Do(s.t.Context(), "XINFO", "GROUPS", s.Queue).Result()
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(fmt.Sprint(groups)).To(ContainSubstring("lag:<nil>"))
+}
+
+// Entries are counted one by one as far as they make a difference. What is deducted, or shared by several queues, makes
+// more of them do so.
+func TestEntriesAreCountedAsFarAsTheyMakeADifference(t *testing.T) {
+	t.Parallel()
+	server := allTypes(t)
+	for name, c := range map[string]struct {
+		change func(s *scaledJob) scene.Change
+		want   int
+	}{
+		"a deduction": {func(*scaledJob) scene.Change {
+			return func(spec *scaledjobv1.ScaledJobSpec) {
+				spec.ScalingStrategy = scaledjobv1.ScalingStrategy{
+					Type: scaledjobv1.StrategyCustom, Custom: &scaledjobv1.CustomStrategy{QueueLengthDeduction: 5},
+				}
+			}
+		}, 3},
+		"a mean": {func(s *scaledJob) scene.Change {
+			return func(spec *scaledjobv1.ScaledJobSpec) {
+				for i := range 3 {
+					other := fmt.Sprintf("%s:%d", s.Queue, i)
+					s.Expect(server.Client().SAdd(s.t.Context(), other, "message").Err()).To(Succeed())
+					spec.Queues = append(spec.Queues, scaledjobv1.Queue{Name: other, Type: scaledjobv1.QueueSet})
+				}
+				spec.QueuesCalculation = scaledjobv1.CalculateAvg
+			}
+		}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScaledJobOn(t, server)
+			s.lagUnknown(20)
+			s.create(s.of(stream()), running, scene.AtMost(3), c.change(s))
+			s.expectJobsEver(c.want)
+		})
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,159 +16,39 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-func TestSubscriptionsKilledDuringPushesLoseNothing(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
-	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 10 })
-	const rounds, messages = 20, 13
-	for range rounds {
-		s.awaitSubscription()
-		s.Push(messages - 1)
-		s.killSubscription()
-		s.Push(1)
-	}
-	s.expectJobsEver(rounds * messages / 10)
-}
-
-func TestPushBetweenTwoSubscriptionsIsNotMissed(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
-	s.create(scene.Polling(scene.Never))
-	for round := range 10 {
-		s.awaitSubscription()
-		before := s.Reconciles()
-		s.killSubscription()
-		// The end of a subscription brings a reconcile that is too early.
-		s.Eventually(s.Reconciles).WithPolling(time.Millisecond).Should(BeNumerically(">", before))
-		s.Push(1)
-		s.Eventually(s.jobsEver).Should(Equal(round + 1))
-	}
-}
-
-// killSubscription cuts the operator's subscription off.
-func (s *scaledJob) killSubscription() {
-	s.t.Helper()
-	killed, err := s.redis.Client().ClientKillByFilter(s.t.Context(), "TYPE", "pubsub").Result()
-	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(killed).To(BeEquivalentTo(1))
-}
-
+// While Redis is away, no Job is created, what needs no Redis is reported, and nothing but the connection tells of either
+// end of it.
 func TestOutageOfRedisStopsCreationAndItsEndResumesIt(t *testing.T) {
 	t.Parallel()
 	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
-	s.create(scene.Polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 2 })
+	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 2 })
 	s.Eventually(s.jobsEver).Should(Equal(2))
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionTrue, scaledjobv1.ReasonConnected)
+	s.awaitSubscription()
 
 	s.Expect(s.redis.Kill()).To(Succeed())
-	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
-	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
+	for _, kind := range []string{
+		scaledjobv1.ConditionQueueConnected, scaledjobv1.ConditionNotificationsActive, scaledjobv1.ConditionReady,
+	} {
+		s.expectCondition(kind, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
+	}
+	s.Expect(s.Status().Mode).To(Equal(scaledjobv1.ModePolling))
 	s.succeed(s.job())
 	s.expectJobsEver(2)
-	s.Eventually(s.Status).Should(HaveField("ActiveJobs", BeEquivalentTo(1)), "what needs no queue is not reported")
+	s.Eventually(s.Status).Should(HaveField("ActiveJobs", BeEquivalentTo(1)), "what needs no queue is reported")
 
 	s.Update(scene.Polling(scene.Never))
 	s.Expect(s.redis.Restart(t.Context())).To(Succeed())
 	s.Push(4)
 	s.Eventually(s.jobsEver).Should(Equal(5))
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionTrue, scaledjobv1.ReasonConnected)
+	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
+	s.Eventually(s.Status).Should(HaveField("Mode", scaledjobv1.ModeEvents))
 	s.expectJobsEver(5)
-	s.Eventually(s.events).WithArguments("RedisUnreachable").Should(Equal(1))
-	s.Eventually(s.events).WithArguments("QueueConnected").Should(Equal(1))
-	s.Expect(s.Operator.Exited()).NotTo(BeClosed())
-}
-
-func TestOutageOfOneRedisLeavesOthersAlone(t *testing.T) {
-	t.Parallel()
-	for name, breakDown := range map[string]func(*redistest.Server) error{
-		"killed":  (*redistest.Server).Kill,
-		"hanging": (*redistest.Server).Pause,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newScaledJob(t)
-			s.create(scene.Polling(scene.Never))
-			s.awaitSubscription()
-			broken := s.another("broken").on(redistest.New(t, redistest.Options{}))
-			broken.create(scene.Polling(1))
-			broken.awaitSubscription()
-
-			s.Expect(breakDown(broken.redis)).To(Succeed())
-			broken.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
-			s.Push(3)
-			s.Eventually(s.jobsEver).Should(Equal(3))
-			s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
-			s.expectJobsEver(3)
-			s.Expect(s.events("RedisUnreachable")).To(BeZero())
-		})
+	for _, reason := range []string{"RedisUnreachable", "QueueConnected", "NotificationsUnavailable", "NotificationsRestored"} {
+		s.Eventually(s.events).WithArguments(reason).Should(Equal(1), reason)
 	}
-}
-
-func TestOutageIsReportedWithoutWaitingForTheResync(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
-	s.create(scene.Polling(scene.Never))
-	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionTrue, scaledjobv1.ReasonConnected)
-	s.awaitSubscription()
-	s.Expect(s.redis.Kill()).To(Succeed())
-	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
-	s.Expect(s.redis.Restart(t.Context())).To(Succeed())
-	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionTrue, scaledjobv1.ReasonConnected)
-}
-
-func TestMessagesOfAHangingRedisGetTheirJobsOnceItGoesOn(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
-	s.create(scene.Polling(1))
-	s.awaitSubscription()
-	s.Expect(s.redis.Pause()).To(Succeed())
-	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
-	s.Update(scene.Polling(scene.Never))
-	s.Expect(s.redis.Resume()).To(Succeed())
-	s.Push(3)
-	s.Eventually(s.jobsEver).Should(Equal(3))
-	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionTrue, scaledjobv1.ReasonConnected)
-	s.expectJobsEver(3)
-}
-
-func TestScaledJobFromBeforeRedisGetsItsJobsOnceRedisIsThere(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
-	s.Expect(s.redis.Kill()).To(Succeed())
-	s.create(scene.Polling(scene.Never))
-	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
-	s.Expect(s.Status()).To(And(HaveField("QueueDepth", BeNil()), HaveField("DesiredJobs", BeNil())))
-	s.Expect(s.redis.Restart(t.Context())).To(Succeed())
-	s.Push(2)
-	s.expectJobsEver(2)
-}
-
-func TestRefusalsOfRedisAreReported(t *testing.T) {
-	t.Parallel()
-	for reason, args := range map[string][]string{
-		scaledjobv1.ReasonAuthFailed:       {"--requirepass", "secret"},
-		scaledjobv1.ReasonPermissionDenied: {"--user", "default", "on", "nopass", "~other:*", "&*", "+@all"},
-	} {
-		t.Run(reason, func(t *testing.T) {
-			t.Parallel()
-			s := newScaledJobOn(t, redistest.New(t, redistest.Options{Args: args}))
-			s.create(scene.Polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 1 })
-			s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, reason)
-			s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, reason)
-			s.Eventually(s.events).WithArguments(reason).Should(Equal(1))
-			s.expectJobsEver(0)
-		})
-	}
-}
-
-func TestRedisWithoutNotificationsIsPolled(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobOn(t, redistest.New(t, redistest.Options{Events: redistest.NoEvents}))
-	s.create(scene.Polling(1))
-	s.awaitSubscription()
-	s.Push(3)
-	s.expectJobsEver(3)
 }
 
 func TestOneConnectionListensForAllScaledJobsOfARedis(t *testing.T) {
@@ -190,29 +69,6 @@ func TestOneConnectionListensForAllScaledJobsOfARedis(t *testing.T) {
 	clients, err := s.redis.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "pubsub").Text()
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Expect(strings.Count(clients, "\n")).To(Equal(1), clients)
-}
-
-func TestScaledJobsThatShareAQueueAreBothScaled(t *testing.T) {
-	t.Parallel()
-	one := newScaledJob(t)
-	two := one.another("second")
-	two.Queue = one.Queue
-	one.create(scene.Polling(scene.Never))
-	two.create(scene.Polling(scene.Never))
-	one.awaitSubscription()
-	one.Push(2)
-	one.expectJobsEver(2 + 2)
-	two.expectJobsEver(2 + 2)
-}
-
-func TestQueueNamesAreTakenLiterally(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.Queue += ":* ?[^a]{b}\\\"\n__keyspace@0__:é"
-	s.create(scene.Polling(scene.Never))
-	s.awaitSubscription()
-	s.Push(3)
-	s.expectJobsEver(3)
 }
 
 func TestEveryCommandThatMakesAListLongerGivesJobs(t *testing.T) {
@@ -261,23 +117,57 @@ func TestChangedAddressIsFollowed(t *testing.T) {
 	moved.expectJobsEver(2)
 }
 
-func TestKeyOfAnotherTypeIsReportedWithTheCure(t *testing.T) {
+// denied are users of Redis who may do all but something.
+func denied(rules ...string) redistest.Options {
+	return redistest.Options{Args: append([]string{"--user", "default", "on", "nopass", "~*", "&*", "+@all"}, rules...)}
+}
+
+// That the API server was not asked is no fault of the template.
+func TestAQuotaKeepsTheTemplateFromBeingChecked(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	s.Expect(s.redis.Client().Set(t.Context(), s.Queue, "no list", 0).Err()).To(Succeed())
 	s.create(scene.Polling(scene.Never))
-	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonWrongType)
-	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonWrongType)
-	s.Expect(s.condition(scaledjobv1.ConditionQueueConnected)).To(And(
-		ContainSubstring("has another type than the spec says"), ContainSubstring("name another key")))
+	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
+	s.allowJobs(0)
+	s.Update(image("other"))
+	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionUnknown, scaledjobv1.ReasonNotChecked)
+	s.Expect(s.condition(scaledjobv1.ConditionTemplateValid)).To(ContainSubstring("exceeded quota"))
+	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
+}
 
-	neighbour := s.another("neighbour")
-	neighbour.create(scene.Polling(scene.Never))
-	neighbour.Push(2)
-	neighbour.expectJobsEver(2)
+// The setting is the only thing that the operator may change in Redis, and only if it is told to.
+func TestNotificationsAreConfiguredOnRequest(t *testing.T) {
+	t.Parallel()
+	s := newScaledJobIn(t, separate, redistest.New(t, redistest.Options{Events: "Ex"}))
+	s.Operator = s.operate("--configure-redis-notifications")
+	s.create(scene.Polling(scene.Never))
+	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
+	flags, err := s.redis.Client().ConfigGet(t.Context(), "notify-keyspace-events").Result()
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(strings.Split(flags["notify-keyspace-events"], "")).To(ConsistOf("K", "E", "l", "g", "x"))
+	s.Push(2)
+	s.Eventually(s.jobsEver).Should(Equal(2))
+}
 
-	s.Expect(s.redis.Client().Del(t.Context(), s.Queue).Err()).To(Succeed())
-	s.Push(3)
-	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionTrue, scaledjobv1.ReasonConnected)
-	s.expectJobsEver(2 + 3)
+// Without proof, the fallback bounds how long a message waits.
+func TestQueueWithoutNotificationsIsReadAtTheFallbackInterval(t *testing.T) {
+	t.Parallel()
+	s := newScaledJobIn(t, separate, redistest.New(t, redistest.Options{Events: redistest.NoEvents}))
+	s.Operator = s.operate("--polling-fallback-interval=1s")
+	s.create(scene.Polling(scene.Never))
+	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured)
+	s.Push(2)
+	s.Eventually(s.jobsEver).Should(Equal(2))
+}
+
+func TestTroubleThatLastsIsWrittenOnce(t *testing.T) {
+	t.Parallel()
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
+	s.Expect(s.redis.Kill()).To(Succeed())
+	s.create(scene.Polling(1))
+	s.expectCondition(scaledjobv1.ConditionReconciling, metav1.ConditionTrue, scaledjobv1.ReasonUnreachable)
+	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
+	version, reconciles := s.Get().ResourceVersion, s.Reconciles()
+	s.Eventually(s.Reconciles).Should(BeNumerically(">=", reconciles+5))
+	s.Expect(s.Get().ResourceVersion).To(Equal(version))
 }

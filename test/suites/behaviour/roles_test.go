@@ -104,10 +104,10 @@ func TestRolesInTheWatchedNamespacesAreEnough(t *testing.T) {
 	authorities := filepath.Join(t.TempDir(), "ca.crt")
 	a.Expect(os.WriteFile(authorities, authority.Certificate(), 0o600)).To(Succeed())
 	address := freeAddress(t)
-	early := startEarly(t, writeKubeconfig(t, a.access), append(a.election(),
+	early := startEarly(t, a.access, append(a.election(),
 		"--watch-namespaces="+one.Namespace+","+two.Namespace,
-		"--metrics-bind-address="+address, "--metrics-client-ca-file="+authorities)...)
-	early.awaitReady(t)
+		"--metrics-bind-address="+address, "--metrics-secure=true", "--metrics-client-ca-file="+authorities)...)
+	awaitReady(t, early)
 	for _, s := range []*scaledJob{one, two} {
 		s.create(scene.Polling(1))
 		s.Push(2)
@@ -115,16 +115,17 @@ func TestRolesInTheWatchedNamespacesAreEnough(t *testing.T) {
 	}
 	a.Expect(operator.Leader(t.Context(), separate.API, a.namespace, operator.DefaultLease)).NotTo(BeEmpty())
 	a.Eventually(scrapeWith).WithArguments(t.Context(), address, authority.Client(t, "prometheus")).Should(Equal(http.StatusOK))
-	a.Expect(strings.ToLower(early.log())).NotTo(ContainSubstring("forbidden"))
+	a.Expect(strings.ToLower(early.Logs())).NotTo(ContainSubstring("forbidden"))
 
 	a.Expect(os.WriteFile(authorities, []byte("no certificate"), 0o600)).To(Succeed())
-	a.Eventually(early.log).Should(ContainSubstring("error loading CA bundle"))
+	a.Eventually(early.Logs).Should(ContainSubstring("error loading CA bundle"))
 	a.Expect(scrapeWith(t.Context(), address, authority.Client(t, "prometheus"))).To(Equal(http.StatusOK))
 
 	// The Lease can't be renewed any more.
 	a.Expect(separate.API.Delete(t.Context(), leases)).To(Succeed())
-	a.Eventually(early.process.Exited()).Should(BeClosed())
-	a.Expect(early.log()).To(And(ContainSubstring("leases.coordination.k8s.io"), ContainSubstring("the operator ends")))
+	a.Eventually(early.Exited()).Should(BeClosed())
+	a.Expect(early.Logs()).To(And(ContainSubstring("leases.coordination.k8s.io"), ContainSubstring("the operator ends")))
+	a.Expect(early.Kill()).To(Succeed(), "it has ended")
 }
 
 // The permissions in one of the namespaces come late. Until then, the operator is not ready, and its log says what it
@@ -133,19 +134,19 @@ func TestOperatorWaitsForItsPermissions(t *testing.T) {
 	t.Parallel()
 	a, one, two := newAccount(t), newLonelyScaledJob(t), newLonelyScaledJob(t)
 	a.grant(one.Namespace, a.rules("ClusterRole"))
-	early := startEarly(t, writeKubeconfig(t, a.access), append(a.election(), "--watch-namespaces="+one.Namespace+","+two.Namespace)...)
+	early := startEarly(t, a.access, append(a.election(), "--watch-namespaces="+one.Namespace+","+two.Namespace)...)
 	denied := func(resource, group string) string {
 		return `cannot list resource \"` + resource + `\" in API group \"` + group + `\" in the namespace \"` + two.Namespace + `\"`
 	}
-	a.Eventually(early.log).Should(And(
+	a.Eventually(early.Logs).Should(And(
 		ContainSubstring(denied("jobs", "batch")), ContainSubstring(denied("scaledjobs", "batch.miracle.dev"))))
-	a.Expect(early.log()).NotTo(ContainSubstring(one.Namespace))
+	a.Expect(early.Logs()).NotTo(ContainSubstring(one.Namespace))
 	a.grant(two.Namespace, a.rules("ClusterRole"))
-	a.Eventually(early.log).Should(ContainSubstring("leases.coordination.k8s.io"))
-	_, err := operator.Get(t.Context(), early.probes+"/readyz")
+	a.Eventually(early.Logs).Should(ContainSubstring("leases.coordination.k8s.io"))
+	_, err := operator.Get(t.Context(), early.ProbeURL()+"/readyz")
 	a.Expect(err).To(HaveOccurred())
 	a.grant(a.namespace, a.rules("Role"))
-	early.awaitReady(t)
+	awaitReady(t, early)
 	two.create(scene.Polling(1))
 	two.Push(1)
 	two.Eventually(two.jobsEver).Should(Equal(1))
@@ -156,8 +157,8 @@ func TestRightToWriteStatusesIsLost(t *testing.T) {
 	t.Parallel()
 	a, s := newAccount(t), newLonelyScaledJob(t)
 	binding := a.grant(s.Namespace, a.rules("ClusterRole"))
-	early := startEarly(t, writeKubeconfig(t, a.access), "--watch-namespaces="+s.Namespace)
-	early.awaitReady(t)
+	early := startEarly(t, a.access, "--watch-namespaces="+s.Namespace)
+	awaitReady(t, early)
 	s.create(scene.Polling(1))
 	s.Push(1)
 	s.Eventually(s.jobsEver).Should(Equal(1))
@@ -170,7 +171,7 @@ func TestRightToWriteStatusesIsLost(t *testing.T) {
 	a.Eventually(func() string {
 		s.Push(1)
 		pushed++
-		return early.log()
+		return early.Logs()
 	}).WithPolling(time.Second).Should(ContainSubstring("the operator may not write statuses"))
 	s.Push(3)
 	s.Eventually(s.jobsEver).Should(Equal(pushed + 3))

@@ -4,14 +4,20 @@
 package behaviour
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	goredis "github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -28,8 +34,6 @@ type scaledJob struct {
 
 	t     *testing.T
 	redis *redistest.Server
-	// watch follows the Jobs of the namespace, nil unless newWitnessedScaledJob has made it.
-	watch *jobWatch
 }
 
 // newScaledJob returns a ScaledJob of the shared operator and the shared Redis server, which is yet to be created.
@@ -137,12 +141,10 @@ func (s *scaledJob) jobs() []*batchv1.Job {
 	return jobs
 }
 
-// jobsEver is how many Jobs the namespace has seen, those that are gone
-// included.
+// jobsEver is how many Jobs the namespace has seen, those that are gone included.
 func (s *scaledJob) jobsEver() int { return s.AllJobs.EverIn(s.Namespace) }
 
-// expectJobsEver waits until the namespace has seen this many Jobs, and makes
-// sure that it stays so.
+// expectJobsEver waits until the namespace has seen this many Jobs, and makes sure that it stays so.
 func (s *scaledJob) expectJobsEver(count int) {
 	s.t.Helper()
 	s.Eventually(s.jobsEver).Should(Equal(count))
@@ -185,8 +187,7 @@ func (s *scaledJob) succeed(job *batchv1.Job) {
 	s.end(job, cluster.PodSucceedAfter)
 }
 
-// fail lets the Pod of the Job fail, and waits for the Job to. Its backoffLimit
-// must be 0.
+// fail lets the Pod of the Job fail, and waits for the Job to. Its backoffLimit must be 0.
 func (s *scaledJob) fail(job *batchv1.Job) {
 	s.t.Helper()
 	s.end(job, cluster.PodFailAfter)
@@ -240,3 +241,128 @@ func (s *scaledJob) events(reason string) int {
 
 // log is what the operator has logged about the namespace.
 func (s *scaledJob) log() string { return s.Operator.LogsAbout(s.Namespace) }
+
+// newNamespace returns a namespace that is deleted after the test.
+func newNamespace(t *testing.T) string {
+	t.Helper()
+	return shared.Cluster.NewNamespace(t, "test")
+}
+
+// onceByEvents is a spec by which a Job has one Pod, which is not tried again, and the operator hears of messages by
+// notifications alone.
+func onceByEvents(spec *scaledjobv1.ScaledJobSpec) {
+	spec.PollingIntervalSeconds = scene.Never
+	spec.JobTemplate.Spec.BackoffLimit = new(int32)
+	spec.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+}
+
+// kubectl runs kubectl in the namespace and returns what it prints.
+func (s *scaledJob) kubectl(args ...string) string {
+	s.t.Helper()
+	output, err := s.Cluster.Kubectl(s.t.Context(), append(args, "--namespace="+s.Namespace)...)
+	s.Expect(err).NotTo(HaveOccurred())
+	return output
+}
+
+// edit changes the spec, and returns when the operator has acted on the change.
+func (s *scaledJob) edit(changes ...scene.Change) {
+	s.t.Helper()
+	s.Update(changes...)
+	generation := s.Get().Generation
+	s.Eventually(s.Status).Should(HaveField("ObservedGeneration", BeNumerically(">=", generation)))
+}
+
+// remove takes a message off the queue.
+func (s *scaledJob) remove() {
+	s.t.Helper()
+	s.Expect(s.redis.Client().RPop(s.t.Context(), s.Queue).Err()).To(Succeed())
+}
+
+// unfinishedJobs are those of the ScaledJob that have not ended.
+func (s *scaledJob) unfinishedJobs() []*batchv1.Job {
+	s.t.Helper()
+	var running []*batchv1.Job
+	for _, job := range s.jobs() {
+		if !hasFinished(job) {
+			running = append(running, job)
+		}
+	}
+	return running
+}
+
+// pods are the Pods of the Jobs of the ScaledJob.
+func (s *scaledJob) pods() []corev1.Pod {
+	s.t.Helper()
+	var pods corev1.PodList
+	s.Expect(s.API.List(s.t.Context(), &pods, s.ours()...)).To(Succeed())
+	return pods.Items
+}
+
+func (s *scaledJob) ours() []client.ListOption {
+	return []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels{scaledjobv1.LabelScaledJob: s.Name}}
+}
+
+// startJob pushes a message and returns the Job that is made for it.
+func (s *scaledJob) startJob() *batchv1.Job {
+	s.t.Helper()
+	before := s.jobs()
+	s.PushTogether(1)
+	var started *batchv1.Job
+	s.Eventually(func() *batchv1.Job {
+		for _, job := range s.jobs() {
+			if !slices.ContainsFunc(before, func(old *batchv1.Job) bool { return old.UID == job.UID }) {
+				started = job
+			}
+		}
+		return started
+	}).ShouldNot(BeNil())
+	return started
+}
+
+// workers simulate the containers of the Pods of a ScaledJob, until the test ends.
+type workers struct {
+	admin client.Client
+	redis *goredis.Client
+	queue string
+	batch int // how many messages one takes
+}
+
+// startWorkers starts the workers.
+func (s *scaledJob) startWorkers(batch int) {
+	s.t.Helper()
+	changes, err := s.API.Watch(s.t.Context(), &corev1.PodList{}, s.ours()...)
+	s.Expect(err).NotTo(HaveOccurred())
+	staff := &workers{admin: s.API, redis: s.redis.Client(), queue: s.Queue, batch: batch}
+	done := make(chan error, 1)
+	go func() { done <- staff.run(s.t.Context(), changes) }()
+	s.t.Cleanup(func() { s.Expect(<-done).To(Succeed()) })
+}
+
+// run has a worker for each Pod that comes to run.
+func (w *workers) run(ctx context.Context, changes watch.Interface) error {
+	started := map[types.UID]bool{}
+	var group errgroup.Group
+	for change := range changes.ResultChan() {
+		pod, isPod := change.Object.(*corev1.Pod)
+		if !isPod || started[pod.UID] || pod.Status.Phase != corev1.PodRunning {
+			continue
+		}
+		started[pod.UID] = true
+		group.Go(func() error {
+			if err := w.work(ctx, pod); ctx.Err() == nil {
+				return err
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// work does what the container of the Pod would do. Removing the messages is its last act.
+func (w *workers) work(ctx context.Context, pod *corev1.Pod) error {
+	err := w.redis.RPopCount(ctx, w.queue, w.batch).Err()
+	if err != nil && !errors.Is(err, goredis.Nil) {
+		return fmt.Errorf("removing messages: %w", err)
+	}
+	return cluster.Now(ctx, w.admin, pod, cluster.PodSucceedAfter)
+}

@@ -10,12 +10,10 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 func TestFloodOfPushesWritesTheStatusSparsely(t *testing.T) {
@@ -40,51 +38,8 @@ func TestFloodOfPushesWritesTheStatusSparsely(t *testing.T) {
 	}
 }
 
-// Jobs finish as fast as the API server takes it, and are replaced and pruned.
-func TestJobsThatFinishAllTheTimeWriteTheStatusSparsely(t *testing.T) {
-	t.Parallel()
-	const limit, kept, finishes = 20, 5, 500
-	s := newLonelyScaledJob(t)
-	s.create(scene.Polling(scene.Never), scene.AtMost(limit), idle, func(spec *scaledjobv1.ScaledJobSpec) {
-		history := int32(kept)
-		spec.SuccessfulJobsHistoryLimit = &history
-	})
-	s.Operator = s.operate()
-	s.Push(limit + finishes)
-	s.Eventually(s.jobsEver).Should(Equal(limit))
-	s.awaitQuiet()
-	s.expectSparseWrites(func() {
-		finished := map[types.UID]bool{}
-		s.Eventually(func() int {
-			s.finishAll(finished, finishes)
-			return len(finished)
-		}).WithPolling(time.Millisecond).WithTimeout(5 * time.Minute).Should(Equal(finishes)) // as fast as the machine is
-		s.Eventually(s.jobsEver).Should(Equal(limit + finishes))
-	})
-	s.Eventually(s.Status).Should(And(
-		HaveField("ActiveJobs", BeEquivalentTo(limit)), HaveField("SucceededJobs", BeEquivalentTo(kept))))
-	s.expectJobsEver(limit + finishes)
-}
-
-// idle has the Jobs left alone by all but the test.
-func idle(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate = witness.IdleJob() }
-
-// finishAll does as workers do with all Jobs that are not among those which have
-// finished, until so many have: it takes a message for each and finishes it.
-func (s *scaledJob) finishAll(finished map[types.UID]bool, most int) {
-	s.t.Helper()
-	for _, job := range s.jobs() {
-		if len(finished) == most || hasFinished(job) || finished[job.UID] {
-			continue
-		}
-		s.Expect(s.redis.Client().RPop(s.t.Context(), s.Queue).Err()).To(Succeed())
-		s.Expect(witness.Complete(s.t.Context(), s.API, client.ObjectKeyFromObject(job))).To(Succeed())
-		finished[job.UID] = true
-	}
-}
-
 // The negative control: somebody who writes the status at each change.
-func TestStatusWrittenAtEachChangeIsNotSparse(t *testing.T) {
+func TestControlStatusWrittenAtEachChange(t *testing.T) {
 	t.Parallel()
 	s := newLonelyScaledJob(t)
 	s.create()
@@ -111,15 +66,13 @@ func (s *scaledJob) expectSparseWrites(do func()) {
 	s.Expect(writes).To(And(BeNumerically(">", 1), BeNumerically("<=", bound)))
 }
 
-// writesDuring counts the changes of the ScaledJob, and tells how many may be in
-// as much time.
+// writesDuring counts the changes of the ScaledJob, and tells how many may be in as much time.
 func (s *scaledJob) writesDuring(do func()) (writes int, bound float64) {
 	s.t.Helper()
 	count := s.countChanges()
 	begin := time.Now()
 	do()
-	// The object that is there already counts too, and a change of a condition
-	// is written at once.
+	// The object that is there already counts too, and a change of a condition is written at once.
 	const others, perSecond = 4, 1.2
 	return count(), others + perSecond*time.Since(begin).Seconds()
 }
@@ -188,4 +141,19 @@ func TestEventsNameTheReconcileThatIsInTheLog(t *testing.T) {
 			s.Expect(s.Operator.LogsAbout(id)).To(ContainSubstring("created Jobs"))
 		}
 	}
+}
+
+func TestGetShowsTheStateOfAScaledJob(t *testing.T) {
+	t.Parallel()
+	s := newScaledJob(t)
+	s.create(onceByEvents, scene.AtMost(2))
+	s.PushTogether(3)
+	s.Eventually(s.Status).Should(HaveField("ActiveJobs", BeEquivalentTo(2)))
+	for _, fact := range []string{"condition=Ready", "jsonpath={.status.mode}=Events"} {
+		s.kubectl("wait", "sjob", "--all", "--for="+fact, "--timeout=60s")
+	}
+	header, row, _ := strings.Cut(s.kubectl("get", "sjob"), "\n")
+	s.Expect(strings.Fields(header)).To(Equal(
+		[]string{"NAME", "QUEUE", "DEPTH", "ACTIVE", "DESIRED", "MAX", "MODE", "READY", "AGE"}))
+	s.Expect(strings.Fields(row)[:8]).To(Equal([]string{s.Name, s.Queue, "3", "2", "2", "2", "Events", "True"}))
 }

@@ -12,7 +12,6 @@ import (
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -58,25 +57,6 @@ func TestRejectedTemplateIsReportedAndRetriedPatiently(t *testing.T) {
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
 }
 
-func TestExhaustedQuotaIsRetriedPatiently(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	quota, created := s.allowJobs(2), time.Now()
-	s.create(scene.Polling(scene.Never))
-	stop := s.pushOn()
-	s.Eventually(s.events).WithArguments("CreateRefused").Should(Equal(1))
-	s.Expect(s.jobsEver()).To(Equal(2))
-	s.expectFewReconciles(created)
-	stop()
-	s.empty()
-	s.Push(5)
-
-	before := quota.DeepCopy()
-	quota.Spec.Hard[jobCount] = resource.MustParse("100")
-	s.Expect(s.API.Patch(t.Context(), quota, client.MergeFrom(before))).To(Succeed())
-	s.expectJobsEver(5)
-}
-
 // jobCount is what a quota calls the number of Jobs.
 const jobCount = scene.JobCount
 
@@ -117,14 +97,6 @@ func TestOnlyLabelsAndAnnotationsOfTheTemplateReachTheJob(t *testing.T) {
 	s.Expect(metav1.IsControlledBy(job, s.Get())).To(BeTrue())
 }
 
-func TestUnsetRestartPolicyBecomesOnFailure(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never))
-	s.Push(1)
-	s.Expect(s.job().Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyOnFailure))
-}
-
 // podFailurePolicy takes no other restartPolicy than Never.
 func TestUnsetRestartPolicyBecomesNeverWithPodFailurePolicy(t *testing.T) {
 	t.Parallel()
@@ -140,16 +112,6 @@ func TestUnsetRestartPolicyBecomesNeverWithPodFailurePolicy(t *testing.T) {
 	s.Push(1)
 	s.Expect(s.job().Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyNever))
 	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
-}
-
-func TestRestartPolicyNeverStays(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
-	})
-	s.Push(1)
-	s.Expect(s.job().Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyNever))
 }
 
 // A template may say that another tool manages its Jobs.

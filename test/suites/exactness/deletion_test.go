@@ -4,11 +4,13 @@
 package exactness
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +18,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -57,9 +60,8 @@ func TestDeletionInMidBatch(t *testing.T) {
 	}
 }
 
-// proveGone waits until the ScaledJob of the claim has no Job left and the
-// operator has forgotten it, and then holds the claim, which is how many Jobs it
-// may have had at most, against what the witness saw.
+// proveGone waits until the ScaledJob of the claim has no Job left and the operator has forgotten it, and then holds
+// the claim, which is how many Jobs it may have had at most, against what the witness saw.
 func proveGone(t *testing.T, by *operator.Operator, fault witness.Row, c claim) {
 	t.Helper()
 	defer func() {
@@ -77,8 +79,7 @@ func proveGone(t *testing.T, by *operator.Operator, fault witness.Row, c claim) 
 	g.Expect(s.Witness.Created()).To(BeNumerically("<=", c.jobs), "Jobs that it ever controlled")
 }
 
-// A ScaledJob takes the name and the queue of one that the operator takes to be
-// alive yet.
+// A ScaledJob takes the name and the queue of one that the operator takes to be alive yet.
 func TestRecreation(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -97,4 +98,98 @@ func TestRecreation(t *testing.T) {
 	g.Eventually(first.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "the garbage collector takes its time")
 	g.Expect(first.Witness.Verdict()).To(BeEmpty())
 	g.Expect(first.Witness.Created()).To(Equal(saturation))
+}
+
+// A ScaledJob is deleted and created again, with another queue, while the watch of ScaledJobs is down. To the new watch
+// that looks like an update, of an object whose generation is still 1.
+func TestRecreatedWhileTheWatchIsDown(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	startOperator(t, proxy, []string{namespace})
+	rarely := func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = 3600 }
+	former := newScaledJob(t, namespace, "recreated", 1, 10, rarely)
+	former.awaitSubscription(t)
+	proxy.scaledJobs.Set(frozen)
+	left := proxy.expire("scaledjobs")
+	g.Expect(api.Delete(t.Context(), former.Object)).To(Succeed())
+	current := newScaledJob(t, namespace, "recreated", 1, 10, rarely, func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName += ":other" })
+	proxy.scaledJobs.End()
+	proxy.scaledJobs.Set(0)
+	g.Eventually(left).WithTimeout(timeout).Should(BeZero())
+
+	g.Expect(current.PushTogether(t.Context(), 5)).To(Succeed())
+	g.Eventually(current.Witness.Created).WithTimeout(timeout/3).Should(Equal(5), "the new ScaledJob is served")
+}
+
+// Kubernetes deletes each Job as soon as it has finished, and the operator may hear of both at once.
+func TestJobsWithoutTimeToLive(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	operator := startOperator(t, proxy, []string{namespace})
+	s := newScaledJob(t, namespace, "worked", 1, saturation, func(spec *scaledjobv1.ScaledJobSpec) {
+		none, many := int32(0), int32(stormPushes)
+		spec.JobTemplate.Spec.TTLSecondsAfterFinished = &none
+		spec.SuccessfulJobsHistoryLimit = &many
+	})
+	s.awaitSubscription(t)
+	proxy.lag(longLag)
+
+	finished, err := stormAndWork(t.Context(), s)
+	g.Expect(err).NotTo(HaveOccurred())
+	prove(t, operator, witness.Row{
+		Fault:   "finished Jobs are deleted at once (ttlSecondsAfterFinished 0) in a storm, watches 0.5 s late",
+		Promise: "freed slots are filled, once each",
+	}, claim{scaledJob: s, jobs: saturation + finished})
+	g.Eventually(s.present).WithContext(t.Context()).WithTimeout(timeout).Should(Equal(saturation), "Jobs that are left")
+}
+
+// The operator deletes each Job that has finished. When none is left it is killed,
+// and the next one cannot know which names there were.
+func TestNoHistory(t *testing.T) {
+	skip.UnderShort(t, "TestJobsWithoutTimeToLive tests the other limit of what is kept")
+	t.Parallel()
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	killed := startOperator(t, proxy, []string{namespace})
+	s := newScaledJob(t, namespace, "worked", 1, saturation, func(spec *scaledjobv1.ScaledJobSpec) {
+		none := int32(0)
+		spec.SuccessfulJobsHistoryLimit, spec.FailedJobsHistoryLimit = &none, &none
+	})
+	s.awaitSubscription(t)
+	g.Expect(s.PushTogether(t.Context(), saturation)).To(Succeed())
+	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation))
+	first := s.Witness.Unfinished()
+	proxy.lag(longLag)
+
+	finished, err := stormAndWork(t.Context(), s)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation+finished))
+	g.Expect(redis.Client().LTrim(t.Context(), s.Object.Spec.QueueName, 1, saturation).Err()).To(Succeed())
+	for i, job := range s.Witness.Unfinished() {
+		end := s.finish
+		if i < 2 { // three that fail would make the operator pause
+			end = s.fail
+		}
+		g.Expect(end(t.Context(), job)).To(Succeed())
+	}
+	g.Eventually(s.present).WithContext(t.Context()).WithTimeout(timeout).Should(BeZero(), "Jobs that are left")
+	g.Expect(killed.Kill()).To(Succeed())
+
+	next := startOperator(t, proxy, []string{namespace})
+	g.Expect(s.PushTogether(t.Context(), saturation)).To(Succeed())
+	prove(t, next, witness.Row{
+		Fault:   "no finished Job is kept in a storm, and then none at all, watches 0.5 s late; kill -9",
+		Promise: "Jobs with the names of earlier ones are distinguished from them",
+	}, claim{scaledJob: s, jobs: saturation + finished + saturation})
+	g.Expect(s.Witness.Unfinished()).To(Equal(first), "names that are used again")
+}
+
+// present is how many Jobs there are in the namespace of the ScaledJob, besides those that belong to no one.
+func (s *scaledJob) present(ctx context.Context) (int, error) {
+	var jobs batchv1.JobList
+	err := api.List(ctx, &jobs, client.InNamespace(s.Object.Namespace),
+		client.MatchingLabels{scaledjobv1.LabelScaledJob: s.Object.Name})
+	return len(jobs.Items), err
 }

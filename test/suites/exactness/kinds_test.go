@@ -12,10 +12,15 @@ import (
 
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
 	"miracle.dev/scaledjob-operator/test/kit/workers"
 )
 
@@ -40,8 +45,7 @@ var (
 	endlessPace = workers.Pace{Work: workers.Span{Least: time.Hour, Most: time.Hour}}
 )
 
-// crew is a ScaledJob under test, of which each Job is for one message, with workers
-// of one kind.
+// crew is a ScaledJob under test, of which each Job is for one message, with workers of one kind.
 type crew struct {
 	*workers.Staff
 
@@ -146,9 +150,8 @@ func (c *crew) faults(t *testing.T, mayWaste int) (found []string) {
 	return found
 }
 
-// mayWaste is how many Jobs of the crew may find nothing. Where a message is counted
-// until it is done, none may. Else there may be one for each that is late to take its
-// message.
+// mayWaste is how many Jobs of the crew may find nothing. Where a message is counted until it is done, none may. Else
+// there may be one for each that is late to take its message.
 func (c *crew) mayWaste() int {
 	if c.scaledJob.Object.Spec.ScalingStrategy.Type == scaledjobv1.StrategyAccurate {
 		return c.Late(claimGrace)
@@ -159,32 +162,24 @@ func (c *crew) mayWaste() int {
 // Workers of each kind come and go as messages come, and each message gets one Job.
 func TestOneJobForEachMessage(t *testing.T) {
 	t.Parallel()
-	for name, disturb := range scene.Rows(t, map[string]func(*testing.T, *plant){
-		"watches 0.5 s late": func(_ *testing.T, p *plant) { p.proxy.lag(longLag) },
-		"kill -9":            func(t *testing.T, p *plant) { t.Helper(); p.replaceOperator(t) },
-	}, "kill -9") {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			p := newPlant(t, crewPace)
-			pushing := pushAll(t.Context(), p.crews)
-			disturb(t, p)
-			g.Expect(pushing.Wait()).To(Succeed())
-			for _, c := range p.crews {
-				c.awaitWorkedOff(t)
-			}
-			resting, ctx := errgroup.WithContext(t.Context())
-			for _, c := range p.crews {
-				resting.Go(func() error { return c.scaledJob.rest(ctx, p.operator) })
-			}
-			g.Expect(resting.Wait()).To(Succeed())
-			var faults []string
-			for _, c := range p.crews {
-				faults = append(faults, c.faults(t, c.mayWaste())...)
-			}
-			g.Expect(faults).To(BeEmpty())
-		})
+	g := NewWithT(t)
+	p := newPlant(t, crewPace)
+	pushing := pushAll(t.Context(), p.crews)
+	p.replaceOperator(t)
+	g.Expect(pushing.Wait()).To(Succeed())
+	for _, c := range p.crews {
+		c.awaitWorkedOff(t)
 	}
+	resting, ctx := errgroup.WithContext(t.Context())
+	for _, c := range p.crews {
+		resting.Go(func() error { return c.scaledJob.rest(ctx, p.operator) })
+	}
+	g.Expect(resting.Wait()).To(Succeed())
+	var faults []string
+	for _, c := range p.crews {
+		faults = append(faults, c.faults(t, c.mayWaste())...)
+	}
+	g.Expect(faults).To(BeEmpty())
 }
 
 // plant is where crews are at work for one operator.
@@ -224,14 +219,13 @@ func TestJobsComeWhileOthersWork(t *testing.T) {
 			g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
 		}
 		for _, c := range p.crews {
-			g.Eventually(c.Waits).WithTimeout(timeout).Should(HaveLen(jobs), "messages that were taken of %s", c.scaledJob.Object.Name)
+			g.Eventually(c.Taken).WithTimeout(timeout).Should(Equal(jobs), "messages that were taken of %s", c.scaledJob.Object.Name)
 		}
 	}
 }
 
-// The control of the one before: with the messages that wait, and no others, no Job is
-// due while as many work.
-func TestWaitingMessagesAloneWaitForOtherJobs(t *testing.T) {
+// The control of the one before: with the messages that wait, and no others, no Job is due while as many work.
+func TestControlCountOfWaitingMessagesAlone(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	namespace := newNamespace(t)
@@ -241,7 +235,7 @@ func TestWaitingMessagesAloneWaitForOtherJobs(t *testing.T) {
 	c := newCrew(t, namespace, "waiting", endlessPace, workers.PopAtStart(redis.Client(), namespace+":queue"), suspended)
 	g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
 	g.Expect(c.scaledJob.Update(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })).To(Succeed())
-	g.Eventually(c.Waits).WithTimeout(timeout).Should(HaveLen(crewLimit / 2))
+	g.Eventually(c.Taken).WithTimeout(timeout).Should(Equal(crewLimit / 2))
 	g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
 	c.scaledJob.awaitReconciles(t, by, restReconciles)
 	g.Expect(c.scaledJob.Witness.CatchUp(t.Context())).To(Succeed())
@@ -250,7 +244,7 @@ func TestWaitingMessagesAloneWaitForOtherJobs(t *testing.T) {
 
 // The negative control: the operator assumes that workers take their messages sooner than they do. The first message gets
 // a second Job before a worker takes it, and the waste is found.
-func TestGraceThatIsTooShortWastesJobs(t *testing.T) {
+func TestControlGraceThatIsTooShort(t *testing.T) {
 	t.Parallel()
 	g, namespace := NewWithT(t), newNamespace(t)
 	startOperator(t, startProxy(t), []string{namespace})
@@ -280,4 +274,53 @@ func (k hesitant) Take(ctx context.Context, worker string) (workers.Message, boo
 	case <-ctx.Done():
 		return workers.Message{}, false, ctx.Err()
 	}
+}
+
+// pods is how many Pods a Job has.
+const pods = 3
+
+// Jobs of several Pods count as one each.
+func TestJobsOfSeveralPods(t *testing.T) {
+	t.Parallel()
+	const before, after = 4, 3
+	g, namespace, proxy := NewWithT(t), newNamespace(t), startProxy(t)
+	killed := startOperator(t, proxy, []string{namespace})
+	s := newScaledJob(t, namespace, "worked", 1, saturation, func(spec *scaledjobv1.ScaledJobSpec) {
+		job := &spec.JobTemplate.Spec
+		job.ManagedBy, job.CompletionMode = nil, new(batchv1.IndexedCompletion)
+		job.Completions, job.Parallelism = new(int32(pods)), new(int32(pods))
+	})
+	s.awaitSubscription(t)
+	proxy.lag(longLag)
+	g.Expect(s.PushTogether(t.Context(), 3*saturation)).To(Succeed())
+	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation))
+	for range before {
+		s.finishPods(t)
+	}
+	g.Expect(killed.Kill()).To(Succeed())
+	next := startOperator(t, proxy, []string{namespace})
+	for range after {
+		s.finishPods(t)
+	}
+	prove(t, next, witness.Row{
+		Fault:   "Indexed Jobs finish, watches 0.5 s late; kill -9",
+		Promise: "each Job counts as one, however many Pods it has",
+	}, claim{scaledJob: s, jobs: saturation + before + after})
+}
+
+// finishPods has all Pods of the first unfinished Job succeed.
+func (s *scaledJob) finishPods(t *testing.T) {
+	t.Helper()
+	g, name := NewWithT(t), s.Witness.Unfinished()[0]
+	g.Expect(s.take(t.Context())).To(Succeed())
+	var list corev1.PodList
+	g.Eventually(func() ([]corev1.Pod, error) {
+		err := api.List(t.Context(), &list, client.InNamespace(s.Namespace), client.MatchingLabels{batchv1.JobNameLabel: name})
+		return list.Items, err
+	}).WithTimeout(timeout).WithPolling(pollInterval).Should(HaveLen(pods))
+	succeed := client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`))
+	for i := range list.Items {
+		g.Expect(api.Status().Patch(t.Context(), &list.Items[i], succeed)).To(Succeed())
+	}
+	g.Eventually(s.Witness.Unfinished).WithTimeout(timeout).ShouldNot(ContainElement(name))
 }

@@ -3,13 +3,11 @@
 
 // Package exactness proves that the operator never creates a Job too many.
 //
-// The operator runs as a process of its own against a real API server and a
-// real Redis. Between it and the API server stands a proxy that holds back
-// watch events, so that the operator's cache is stale while a storm of messages
-// makes it decide again and again. A witness with a watch of its own, which
-// nothing delays, counts every Job that was ever created. That proxy and witness
-// can tell right from wrong is shown by a reconciler written the usual way,
-// which has to fail before them.
+// The operator runs as a process of its own against a real API server and a real Redis. Between it and the API server
+// stands a proxy that holds back watch events, so that the operator's cache is stale while a storm of messages makes it
+// decide again and again. A witness with a watch of its own, which nothing delays, counts every Job that was ever
+// created. That proxy and witness can tell right from wrong is shown by a reconciler written the usual way, which has
+// to fail before them.
 package exactness
 
 import (
@@ -50,7 +48,6 @@ var (
 
 	table     witness.Table
 	tablePath = flag.String("table", "", "the file to write what came of the faults to")
-	tracked   = flag.Bool("tracking", false, "Have the keys of all ScaledJobs tracked, instead of subscribing to notifications.")
 )
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m, parallel, start, stop)) }

@@ -25,7 +25,7 @@ import (
 
 // The negative control: by the same proxy, under the same storm and before the
 // same witness, the usual reconciler creates too many Jobs.
-func TestNaiveReconcilerCreatesTooMany(t *testing.T) {
+func TestControlUsualReconcilerInAStorm(t *testing.T) {
 	t.Parallel()
 	const due = 10
 	g := NewWithT(t)

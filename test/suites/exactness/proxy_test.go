@@ -64,7 +64,7 @@ func startProxy(t *testing.T) *proxy {
 	p.server.Config.ErrorLog = silent
 	p.server.StartTLS()
 	t.Cleanup(func() {
-		p.disconnect()
+		p.server.CloseClientConnections()
 		p.server.Close()
 	})
 	return p
@@ -105,6 +105,3 @@ func (p *proxy) expire(resources ...string) (left func() int) {
 		return len(slices.DeleteFunc(slices.Clone(rules), func(rule *inject.Rule) bool { return rule.Hits() > 0 }))
 	}
 }
-
-// disconnect breaks all connections, with whatever is under way on them.
-func (p *proxy) disconnect() { p.server.CloseClientConnections() }

@@ -16,6 +16,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 const (
@@ -42,9 +43,6 @@ func newScaledJob(
 		// Few finished Jobs are kept, so that pruning goes on in the midst of it.
 		spec.SuccessfulJobsHistoryLimit = new(int32(3))
 	}
-	if *tracked {
-		changes = append(changes, scene.Tracking)
-	}
 	g.Expect(s.Redis.Del(t.Context(), s.Queue).Err()).To(Succeed())
 	g.Expect(s.Create(t.Context(), append([]scene.Change{usual, scene.AtMost(maxReplicas)}, changes...)...)).To(Succeed())
 	t.Cleanup(func() {
@@ -57,8 +55,7 @@ func newScaledJob(
 // saturation is how many Jobs a saturated ScaledJob has.
 const saturation = 10
 
-// newSaturatedScaledJob makes a ScaledJob that is at its limit, as the operator
-// knows, with more messages in the queue.
+// newSaturatedScaledJob makes a ScaledJob that is at its limit, as the operator knows, with more messages in the queue.
 func newSaturatedScaledJob(t *testing.T, namespace, name string, by *operator.Operator) *scaledJob {
 	t.Helper()
 	g := NewWithT(t)
@@ -74,14 +71,9 @@ func newSaturatedScaledJob(t *testing.T, namespace, name string, by *operator.Op
 	return s
 }
 
-// awaitSubscriptions waits until so many operators are subscribed to the queue. Of those that have the key tracked only
-// the first is awaited: the server does not tell who has which key tracked.
+// awaitSubscriptions waits until so many operators are subscribed to the queue.
 func (s *scaledJob) awaitSubscriptions(t *testing.T, operators int) {
 	t.Helper()
-	if *tracked {
-		s.awaitSubscription(t)
-		return
-	}
 	NewWithT(t).Eventually(s.Subscribers).WithContext(t.Context()).WithTimeout(timeout).Should(BeEquivalentTo(operators))
 }
 
@@ -113,12 +105,132 @@ func (s *scaledJob) storm(ctx context.Context) error {
 	return nil
 }
 
-// beginStorms has a storm come to each of the ScaledJobs. Whoever waits for the
-// group waits until all are over.
+// beginStorms has a storm come to each of the ScaledJobs. Whoever waits for the group waits until all are over.
 func beginStorms(ctx context.Context, scaledJobs ...*scaledJob) *errgroup.Group {
 	storms, ctx := errgroup.WithContext(ctx)
 	for _, s := range scaledJobs {
 		storms.Go(func() error { return s.storm(ctx) })
 	}
 	return storms
+}
+
+// restReconciles are some that nothing but the resync brings, and once perhaps a status that waits to be written.
+const restReconciles = 3
+
+// claim is how many Jobs a ScaledJob must come to, over all time.
+type claim struct {
+	scaledJob *scaledJob
+	jobs      int
+}
+
+// prove waits until the Jobs of the claims are there, has the operator look many more times, holds the claims against
+// what the witnesses saw, and notes what came of the fault, which has ended just now.
+func prove(t *testing.T, by *operator.Operator, fault witness.Row, claims ...claim) {
+	t.Helper()
+	defer func() {
+		fault.Lost, fault.Over = balance(claims)
+		table.Add(fault)
+	}()
+	g, ended := NewWithT(t), time.Now()
+	for _, c := range claims {
+		g.Eventually(c.scaledJob.Witness.Created).WithTimeout(timeout).
+			Should(BeNumerically(">=", c.jobs), "Jobs of %s", c.scaledJob.Object.Name)
+	}
+	fault.Recovery = time.Since(ended)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*timeout)
+	defer cancel()
+	proofs, ctx := errgroup.WithContext(ctx)
+	for _, c := range claims {
+		c.scaledJob.Operator = by
+		proofs.Go(func() error {
+			return c.scaledJob.Exactly(ctx, func(context.Context) (int, error) { return c.jobs, nil })
+		})
+	}
+	g.Expect(proofs.Wait()).To(Succeed())
+}
+
+// balance is how many Jobs there are too few of, and too many.
+func balance(claims []claim) (lost, over int) {
+	for _, c := range claims {
+		created := c.scaledJob.Witness.Created()
+		lost += max(0, c.jobs-created)
+		over += max(0, created-c.jobs)
+	}
+	return lost, over
+}
+
+// rest returns after restReconciles.
+func (s *scaledJob) rest(ctx context.Context, by *operator.Operator) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	s.Operator = by
+	return s.AwaitReconciles(ctx, restReconciles)
+}
+
+// reconciles is how often this operator has reconciled the ScaledJob. Those times do not count that its gate sent it
+// away for a stale cache.
+func (s *scaledJob) reconciles(ctx context.Context, by *operator.Operator) (int, error) {
+	all, err := by.Metrics(ctx)
+	return all.Reconciles(s.Key()), err
+}
+
+// awaitReconciles waits until the operator has reconciled the ScaledJob so many more times.
+func (s *scaledJob) awaitReconciles(t *testing.T, by *operator.Operator, more int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	s.Operator = by
+	NewWithT(t).Expect(s.AwaitReconciles(ctx, more)).To(Succeed())
+}
+
+// metric is the sum of the series of this name that have these labels.
+func metric(ctx context.Context, of *operator.Operator, name string, labels ...string) (int, error) {
+	all, err := of.Metrics(ctx)
+	return int(all.Sum(name, labels...)), err
+}
+
+// pair is two ScaledJobs for storms: one that is soon at its limit, and one that gets more and more Jobs. They have a
+// namespace and an operator to themselves, which reaches the API server through the proxy.
+type pair struct {
+	namespace       string
+	proxy           *proxy
+	operator        *operator.Operator
+	capped, growing *scaledJob
+}
+
+// newPair creates both, and returns when the operator is subscribed to their queues.
+func newPair(t *testing.T, through *proxy) *pair {
+	t.Helper()
+	p := &pair{namespace: newNamespace(t), proxy: through}
+	p.operator = startOperator(t, through, []string{p.namespace})
+	p.capped = newScaledJob(t, p.namespace, "capped", 1, 10)
+	p.growing = newScaledJob(t, p.namespace, "growing", 40, 100)
+	p.capped.awaitSubscription(t)
+	p.growing.awaitSubscription(t)
+	return p
+}
+
+// beginStorms has a storm come to each. Whoever waits for the group waits until both are over.
+func (p *pair) beginStorms(ctx context.Context) *errgroup.Group {
+	return beginStorms(ctx, p.capped, p.growing)
+}
+
+// prove is prove for both after their storms, and for others.
+func (p *pair) prove(t *testing.T, fault witness.Row, others ...claim) {
+	t.Helper()
+	claims := []claim{{scaledJob: p.capped, jobs: 10}, {scaledJob: p.growing, jobs: stormPushes / 40}}
+	prove(t, p.operator, fault, append(claims, others...)...)
+}
+
+// stormAndWorkBeside has a storm come to each of these, and one to a ScaledJob whose Jobs workers finish. It returns
+// how many they finished.
+func stormAndWorkBeside(t *testing.T, worked *scaledJob, others ...*scaledJob) (finished int) {
+	t.Helper()
+	storms := beginStorms(t.Context(), others...)
+	storms.Go(func() (err error) {
+		finished, err = stormAndWork(t.Context(), worked)
+		return err
+	})
+	NewWithT(t).Expect(storms.Wait()).To(Succeed())
+	return finished
 }

@@ -4,9 +4,7 @@
 package exactness
 
 import (
-	"fmt"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -31,48 +29,43 @@ func TestBurst(t *testing.T) {
 	}, claim{scaledJob: s, jobs: messages})
 }
 
-// The operator of this test would take the ScaledJobs of all others for its
-// own, so that it is not parallel to any.
+// The operator of this test would take the ScaledJobs of all others for its own, so that it is not parallel to any.
 func TestStormWatchingAllNamespaces(t *testing.T) {
-	weatherStorms(t, "all namespaces", []time.Duration{0, longLag}, [3]string{newNamespace(t), newNamespace(t), newNamespace(t)})
+	weatherStorm(t, "all namespaces", nil, [3]string{newNamespace(t), newNamespace(t), newNamespace(t)})
 }
 
+// Here Redis tracks the keys instead of sending notifications.
 func TestStormWatchingTwoNamespaces(t *testing.T) {
 	skip.UnderShort(t, "TestStormWatchingAllNamespaces is the same storm; internal/jobcontrol tests several caches")
 	t.Parallel()
 	first, second := newNamespace(t), newNamespace(t)
-	weatherStorms(t, "two namespaces", []time.Duration{longLag}, [3]string{first, second, first}, first, second)
+	changes := []scene.Change{scene.Tracking}
+	weatherStorm(t, "two namespaces, keys tracked", changes, [3]string{first, second, first}, first, second)
 }
 
-// weatherStorms has one operator meet storms under every lag. In each there are
-// three ScaledJobs, in these namespaces: one that is at its limit from the first
-// moment, one that grows step by step, and one whose slots are freed at random.
-func weatherStorms(t *testing.T, scope string, lags []time.Duration, namespaces [3]string, watched ...string) {
+// weatherStorm has an operator meet a storm. There are three ScaledJobs, in these namespaces: one that is at its limit from
+// the first moment, one that grows step by step, and one whose slots are freed at random.
+func weatherStorm(t *testing.T, scope string, changes []scene.Change, namespaces [3]string, watched ...string) {
 	t.Helper()
+	g := NewWithT(t)
 	proxy := startProxy(t)
 	operator := startOperator(t, proxy, watched)
-	for _, lag := range scene.RowsNamed(t, lags, time.Duration.String, longLag.String()) {
-		t.Run(lag.String(), func(t *testing.T) {
-			g := NewWithT(t)
-			capped := newScaledJob(t, namespaces[0], "capped", 1, 10)
-			growing := newScaledJob(t, namespaces[1], "growing", 40, 100)
-			worked := newScaledJob(t, namespaces[2], "worked", 1, 10)
-			for _, s := range []*scaledJob{capped, growing, worked} {
-				s.awaitSubscription(t)
-			}
-			proxy.lag(lag)
-
-			finished := stormAndWorkBeside(t, worked, capped, growing)
-			g.Expect(finished).To(BeNumerically(">", 0), "finished Jobs")
-
-			prove(t, operator, witness.Row{
-				Fault:   fmt.Sprintf("storm, watches %s late, watching %s", lag, scope),
-				Promise: "no Job is created twice, and freed slots are filled",
-			},
-				claim{scaledJob: capped, jobs: 10},
-				claim{scaledJob: growing, jobs: stormPushes / 40},
-				claim{scaledJob: worked, jobs: 10 + finished})
-			proxy.lag(0)
-		})
+	capped := newScaledJob(t, namespaces[0], "capped", 1, 10, changes...)
+	growing := newScaledJob(t, namespaces[1], "growing", 40, 100, changes...)
+	worked := newScaledJob(t, namespaces[2], "worked", 1, 10, changes...)
+	for _, s := range []*scaledJob{capped, growing, worked} {
+		s.awaitSubscription(t)
 	}
+	proxy.lag(longLag)
+
+	finished := stormAndWorkBeside(t, worked, capped, growing)
+	g.Expect(finished).To(BeNumerically(">", 0), "finished Jobs")
+
+	prove(t, operator, witness.Row{
+		Fault:   "storm, watches 0.5 s late, watching " + scope,
+		Promise: "no Job is created twice, and freed slots are filled",
+	},
+		claim{scaledJob: capped, jobs: 10},
+		claim{scaledJob: growing, jobs: stormPushes / 40},
+		claim{scaledJob: worked, jobs: 10 + finished})
 }

@@ -5,57 +5,27 @@ package exactness
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 func TestWatchesFreeze(t *testing.T) {
 	t.Parallel()
-	for name, freeze := range scene.Rows(t, map[string]func(*proxy, time.Duration){
-		"of ScaledJobs":          func(p *proxy, lag time.Duration) { p.scaledJobs.Set(lag) },
-		"of Jobs and ScaledJobs": (*proxy).lag,
-	}, "of Jobs and ScaledJobs") {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			p := newPair(t, startProxy(t))
-			freeze(p.proxy, frozen)
-			unseen := newScaledJob(t, p.namespace, "unseen", 1, 10)
-			g.Expect(unseen.PushTogether(t.Context(), stormPushes)).To(Succeed())
-
-			storms := p.beginStorms(t.Context())
-			g.Expect(storms.Wait()).To(Succeed())
-			freeze(p.proxy, 0)
-			p.prove(t, witness.Row{
-				Fault:   "watches " + name + " stand still for a storm",
-				Promise: "nothing is decided on what is known to be stale",
-			}, claim{scaledJob: unseen, jobs: 10})
-		})
-	}
-}
-
-func TestConnectionsBreak(t *testing.T) {
-	skip.UnderShort(t, "TestWatchesExpire ends the same watches")
-	t.Parallel()
 	g := NewWithT(t)
 	p := newPair(t, startProxy(t))
-	p.proxy.lag(longLag)
+	p.proxy.lag(frozen)
+	unseen := newScaledJob(t, p.namespace, "unseen", 1, 10)
+	g.Expect(unseen.PushTogether(t.Context(), stormPushes)).To(Succeed())
 
 	storms := p.beginStorms(t.Context())
-	// Twice, at which the watches begin anew.
-	for _, jobs := range []int{10, 30} {
-		g.Eventually(p.growing.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", jobs))
-		p.proxy.disconnect()
-	}
 	g.Expect(storms.Wait()).To(Succeed())
+	p.proxy.lag(0)
 	p.prove(t, witness.Row{
-		Fault: "connections to the API server break in a storm", Promise: "the watches go on where they were",
-	})
+		Fault:   "watches of Jobs and ScaledJobs stand still for a storm",
+		Promise: "nothing is decided on what is known to be stale",
+	}, claim{scaledJob: unseen, jobs: 10})
 }
 
 func TestWatchesExpire(t *testing.T) {
@@ -77,5 +47,20 @@ func TestWatchesExpire(t *testing.T) {
 	p.prove(t, witness.Row{
 		Fault:   "watches 0.5 s late break in a storm and have expired, so that all is listed again",
 		Promise: "what the list shows late is awaited as well",
+	})
+}
+
+// All other tests need the API server, so that this one is not parallel to any.
+func TestAPIServerRestarts(t *testing.T) {
+	g := NewWithT(t)
+	p := newPair(t, startProxy(t))
+	p.proxy.lag(shortLag)
+
+	storms := p.beginStorms(t.Context())
+	g.Expect(p.growing.Witness.AwaitCreated(t.Context(), 10)).To(Succeed())
+	g.Expect(control.RestartAPIServer(t.Context())).To(Succeed())
+	g.Expect(storms.Wait()).To(Succeed())
+	p.prove(t, witness.Row{
+		Fault: "kill -9 of the API server in a storm", Promise: "creates that got no answer are sent again by the same names",
 	})
 }

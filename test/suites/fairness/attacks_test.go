@@ -90,7 +90,7 @@ func newHostile(t *testing.T) *hostile {
 	t.Helper()
 	return &hostile{
 		Gomega: NewWithT(t), t: t, namespace: shared.Cluster.NewNamespace(t, "hostile"),
-		servers: databases(), passing: sized(10_000, 100),
+		servers: databases(), passing: sized(2000, 100),
 	}
 }
 

@@ -79,7 +79,7 @@ const workers = 32
 
 // The negative control: before the same webhook, and by the same count, the usual reconciler makes the neighbour wait
 // for the hostile namespace.
-func TestTheUsualReconcilerMakesANeighbourWait(t *testing.T) {
+func TestControlUsualReconciler(t *testing.T) {
 	g := NewWithT(t)
 	h := newHostile(t)
 	slow := func(review *admissionv1.AdmissionReview) (any, bool) {

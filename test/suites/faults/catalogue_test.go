@@ -9,11 +9,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	goredis "github.com/redis/go-redis/v9"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
@@ -22,7 +26,7 @@ import (
 // halfASecond bounds what is promised about Jobs while subscribers are killed.
 const halfASecond = 500 * time.Millisecond
 
-func TestPromiseIsKept(t *testing.T) {
+func TestRedisFaults(t *testing.T) {
 	t.Parallel()
 	representatives := []string{
 		"SIGSTOP", "half-open in both directions", "network down", "subscribers killed every 100 ms",
@@ -39,7 +43,7 @@ func TestPromiseIsKept(t *testing.T) {
 	}
 }
 
-func TestPromiseIsKeptWhileKeysAreTracked(t *testing.T) {
+func TestRedisFaultsWhileKeysAreTracked(t *testing.T) {
 	t.Parallel()
 	faults := slices.DeleteFunc(Catalogue(), func(fault Fault) bool { return fault.OfSubscribers })
 	for _, fault := range scene.RowsNamed(t, faults, nameOf, "half-open in both directions") {
@@ -54,7 +58,7 @@ func TestPromiseIsKeptWhileKeysAreTracked(t *testing.T) {
 	}
 }
 
-func TestPromiseIsKeptFromTheStart(t *testing.T) {
+func TestRedisFaultsFromTheStart(t *testing.T) {
 	t.Parallel()
 	atStart := slices.DeleteFunc(Catalogue(), func(fault Fault) bool { return !fault.AtStart })
 	for _, fault := range scene.RowsNamed(t, atStart, nameOf, "kill -9, restarted empty") {
@@ -71,10 +75,9 @@ func TestPromiseIsKeptFromTheStart(t *testing.T) {
 	}
 }
 
-// Jobs change during this fault, so that the operator reads the queues and gets
-// no answer.
-func TestPromiseIsKeptAfterReadsHaveFailed(t *testing.T) {
-	skip.UnderShort(t, "TestPromiseIsKept has the same fault, without the reads")
+// Jobs change during this fault, so that the operator reads the queues and gets no answer.
+func TestRedisFaultAfterFailedReads(t *testing.T) {
+	skip.UnderShort(t, "TestRedisFaults has the same fault, without the reads")
 	t.Parallel()
 	fixture := newFixture(t)
 	NewWithT(t).Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
@@ -87,28 +90,6 @@ func TestPromiseIsKeptAfterReadsHaveFailed(t *testing.T) {
 		})
 	}
 	row, err := fixture.Play(t.Context(), fault, lasting(fault))
-	conclude(t, fixture, row, err, fault.Within)
-}
-
-// The name is corrected at the end, which no notification tells of.
-func TestUnknownHost(t *testing.T) {
-	skip.UnderShort(t, "the suite security has a name that cannot be resolved; here it is corrected too")
-	t.Parallel()
-	fault := Fault{
-		Name: "unknown host", Promise: "others are not concerned, and messages get their Jobs once the name is right",
-		AtStart: true, Within: atNextAttempt,
-	}
-	g := NewWithT(t)
-	fixture := newEmptyFixture(t)
-	add(t, fixture, "neighbour")
-	lost := add(t, fixture, "lost", scene.At("redis.invalid:6379"))
-	fault.Strike = func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
-		err := during(ctx, lasting, meanwhile)
-		g.Expect(fixture.Queues[0].AwaitExpected(ctx)).To(Succeed())
-		g.Expect(lost.Witness.Created()).To(BeZero())
-		return errors.Join(err, lost.Update(ctx, scene.At(target.Addr())))
-	}
-	row, err := fixture.PlayStart(t.Context(), fault, lasting(fault), fixture.Queues[0].AwaitSubscription)
 	conclude(t, fixture, row, err, fault.Within)
 }
 
@@ -180,4 +161,141 @@ func TestFaultsHaveNamesOfTheirOwn(t *testing.T) {
 		g.Expect(fault.Within).NotTo(BeZero(), fault.Name)
 		seen[fault.Name] = true
 	}
+}
+
+const (
+	// leastBetweenWakes is how long notifications of one queue are gathered before they have the operator look again.
+	leastBetweenWakes = 25 * time.Millisecond
+	// otherPasses are those that have other causes.
+	otherPasses = 20
+	// manyForgeries are more than there may be reconciles, however slow the machine is.
+	manyForgeries = 20_000
+)
+
+// However many notifications there are, they cost a few reconciles, and no Job.
+func TestForgedNotificationsCostFewPasses(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	fixture := newEmptyFixture(t)
+	queue := add(t, fixture, "growing")
+	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
+	g.Expect(fixture.Push(t.Context())).To(Succeed())
+	g.Expect(fixture.AwaitExpected(t.Context())).To(Succeed())
+	g.Expect(fixture.AwaitRest(t.Context())).To(Succeed())
+	before, err := queue.Reconciles(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+
+	began := time.Now()
+	forged := 0
+	for forged < manyForgeries {
+		g.Expect(fixture.Target.publish(t.Context(), forgedAtOnce, nonsense...)).To(Succeed())
+		forged += forgedAtOnce * len(nonsense)
+	}
+	g.Expect(fixture.AwaitRest(t.Context())).To(Succeed())
+	atMost := int(time.Since(began)/leastBetweenWakes) + otherPasses
+
+	after, err := queue.Reconciles(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Logf("%d forged notifications cost %d reconciles, and %d are allowed", forged, after-before, atMost)
+	g.Expect(after).To(BeNumerically(">", before), "they came")
+	g.Expect(after - before).To(BeNumerically("<=", atMost))
+	g.Expect(forged).To(BeNumerically(">", atMost), "one reconcile each would be too many")
+	over, err := fixture.Prove(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(over).To(BeZero())
+}
+
+// deafness is how long a wake-up must not come to be deemed lost. The operator would have found what is wrong by then.
+const deafness = atNextPing + 3*time.Second
+
+// The negative control: before the same fault and the same oracle, the watcher that one writes first loses wake-ups.
+func TestControlWatcherThatReadsBeforeItSubscribes(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	fixture, watcher := newUsual(t)
+	g.Expect(watcher.look(t.Context())).To(Succeed())
+	fault := named(t, "network down")
+	row, err := fixture.PlayStart(t.Context(), fault, fault.Short, func(context.Context) error {
+		watcher.start(t)
+		return nil
+	})
+	g.Expect(err).To(MatchError(ContainSubstring("after the fault")))
+	g.Expect(row.Lost).To(BeNumerically(">", 0))
+	// It works: it hears of what comes next.
+	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
+	g.Expect(fixture.Push(t.Context())).To(Succeed())
+	g.Expect(fixture.AwaitExpected(t.Context())).To(Succeed())
+}
+
+func named(t *testing.T, name string) Fault {
+	t.Helper()
+	for _, fault := range Catalogue() {
+		if fault.Name == name {
+			return fault
+		}
+	}
+	t.Fatalf("no fault is called %q", name)
+	return Fault{}
+}
+
+// usual is the watcher that one writes first. It creates the Jobs itself, and exactly: only wake-ups can get lost.
+type usual struct {
+	client *goredis.Client
+	queue  *Queue
+}
+
+// newUsual makes a fixture with one queue, which is left to a usual watcher.
+func newUsual(t *testing.T) (*Fixture, *usual) {
+	t.Helper()
+	fixture := newEmptyFixture(t)
+	fixture.Timeout = deafness
+	queue := add(t, fixture, "usual", leftToOthers)
+	watcher := &usual{client: goredis.NewClient(&goredis.Options{Addr: fixture.Target.Addr()}), queue: queue}
+	t.Cleanup(func() { NewWithT(t).Expect(watcher.client.Close()).To(Succeed()) })
+	return fixture, watcher
+}
+
+// leftToOthers keeps the operator from creating Jobs, and from subscribing: it would be taken for another.
+func leftToOthers(spec *scaledjobv1.ScaledJobSpec) {
+	spec.Suspend, spec.Notifications = true, scaledjobv1.NotificationsDisabled
+}
+
+// start subscribes in the background, and looks at the queue at each message until the test ends.
+func (u *usual) start(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		messages := u.client.Subscribe(ctx, "__keyspace@0__:"+u.queue.Object.Spec.QueueName)
+		defer func() { _ = messages.Close() }()
+		for {
+			select {
+			case <-messages.Channel():
+				if err := u.look(ctx); err != nil && ctx.Err() == nil {
+					t.Errorf("the usual watcher: %v", err)
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+}
+
+// look creates the Jobs that are due.
+func (u *usual) look(ctx context.Context) error {
+	depth, err := u.client.LLen(ctx, u.queue.Object.Spec.QueueName).Result()
+	if err != nil {
+		return err
+	}
+	for i := range depth {
+		err := u.queue.createJob(ctx, fmt.Sprintf("%s-%d", u.queue.Object.Name, i))
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	return nil
 }

@@ -90,8 +90,7 @@ func (t *Target) killSubscribers(ctx context.Context) error {
 	return nil
 }
 
-// strikeSlowConsumer keeps back what goes to the operator, and floods its
-// channels until the server gives it up.
+// strikeSlowConsumer keeps back what goes to the operator, and floods its channels until the server gives it up.
 func strikeSlowConsumer(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
 	const parameter = "client-output-buffer-limit"
 	if err := target.configure(ctx, parameter, fmt.Sprintf("pubsub %d 0 0", outputLimit)); err != nil {

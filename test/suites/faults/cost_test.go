@@ -49,7 +49,7 @@ func TestDeadServerIsDialledForAll(t *testing.T) {
 }
 
 // The negative control: a client of its own for each, which tries once a second.
-func TestClientsOfTheirOwnDialForThemselves(t *testing.T) {
+func TestControlOneClientForEachScaledJob(t *testing.T) {
 	t.Parallel()
 	dead := newResetting(t)
 	begun := time.Now()
@@ -93,8 +93,11 @@ func TestSilentServersHoldUpNobodyElse(t *testing.T) {
 	polled := add(t, fixture, "polled", func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.Notifications, spec.PollingIntervalSeconds = scaledjobv1.NotificationsDisabled, 1
 	})
+	var namespaces []string
 	for range silentServers {
-		named := createNaming(t, newSilent(t).Addr(), each)
+		namespaces = append(namespaces, createNaming(t, newSilent(t).Addr(), each))
+	}
+	for _, named := range namespaces {
 		g.Eventually(unreachable).WithArguments(t.Context(), named).WithTimeout(timeout).Should(Equal(each))
 	}
 	g.Expect(fixture.Push(t.Context())).To(Succeed())

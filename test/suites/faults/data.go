@@ -11,6 +11,8 @@ import (
 	"time"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
@@ -34,7 +36,7 @@ func (f QueueFault) Of(q *Queue) Fault {
 
 // QueueFaults returns all of them.
 func QueueFaults() []QueueFault {
-	return slices.Concat(keyFaults(), flagFaults(), permissionFaults())
+	return slices.Concat(keyFaults(), flagFaults())
 }
 
 // movedMessages is how many messages come to a key at once without being pushed.
@@ -44,9 +46,7 @@ const movedMessages = 5
 // but to see what the resync finds, and messages after it must be heard.
 func keyFaults() []QueueFault {
 	const found = "the resync finds it, creates no Job for it, and later messages are noticed"
-	return append(removals(found, unannounced),
-		QueueFault{Fault{Name: "key overwritten by a string", Promise: found, Within: atNextAttempt}, strikeOverwrite},
-		swap(), rename())
+	return append(removals(found, unannounced), swap(), rename())
 }
 
 // trackedFaults are what happens to keys that the server tracks.
@@ -75,11 +75,6 @@ func removals(promise string, strike func(change func(context.Context, *Queue) e
 		}),
 		removal("expiry", func(ctx context.Context, q *Queue) error {
 			return errors.Join(q.target.command(ctx, "PEXPIRE", q.Queue, 1), q.awaitGone(ctx))
-		}),
-		removal("eviction", func(ctx context.Context, q *Queue) error {
-			return errors.Join(
-				q.target.configure(ctx, "maxmemory-policy", "allkeys-lru"), q.target.configure(ctx, "maxmemory", 1),
-				q.awaitGone(ctx), q.target.configure(ctx, "maxmemory", 0))
 		}),
 	}
 }
@@ -160,15 +155,6 @@ func strikeSwap(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwh
 		q.unnoticed(ctx, swap), q.polled(ctx, q.AwaitExpected), q.awaitDepth(ctx), meanwhile(ctx))
 }
 
-// strikeOverwrite puts a string in the place of the list, and takes it away.
-func strikeOverwrite(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
-	key := q.Queue
-	return errors.Join(
-		q.unnoticed(ctx, func(ctx context.Context) error { return q.target.command(ctx, "SET", key, "no list") }),
-		q.polled(ctx, func(ctx context.Context) error { return q.awaitUnreadable(ctx, scaledjobv1.ReasonWrongType) }),
-		q.target.command(ctx, "DEL", key), q.awaitDepth(ctx), meanwhile(ctx))
-}
-
 // strikeRename has a longer list take the place of the queue, and leave again.
 func strikeRename(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
 	key := q.Queue
@@ -177,4 +163,62 @@ func strikeRename(ctx context.Context, q *Queue, _ time.Duration, meanwhile Mean
 	return errors.Join(
 		q.fillKey(ctx, other), q.target.command(ctx, "RENAME", other, key), q.AwaitExpected(ctx), q.awaitDepth(ctx),
 		q.target.command(ctx, "RENAME", key, other), q.awaitDepth(ctx), meanwhile(ctx))
+}
+
+// atNextQuestion is how soon the operator knows of other flags: it asks for them every five seconds.
+const atNextQuestion = 7 * time.Second
+
+// trackedMeanwhile is the name of a fault that costs nothing.
+const trackedMeanwhile = `notify-keyspace-events "", keys tracked`
+
+// flagFaults take away what the server needs to announce growth.
+func flagFaults() []QueueFault {
+	const promise = "polled meanwhile, and messages since the last poll get their Jobs when the flags are back"
+	return []QueueFault{
+		{
+			Fault{Name: `notify-keyspace-events ""`, Promise: promise, Within: atNextQuestion},
+			func(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
+				return errors.Join(
+					q.target.forbidTracking(ctx),
+					q.target.setFlags(ctx, ""), q.awaitPolling(ctx, scaledjobv1.ReasonNotConfigured),
+					q.poll(ctx, meanwhile), q.deaf(ctx, meanwhile),
+					q.target.setFlags(ctx, redistest.DefaultEvents))
+			},
+		},
+		{
+			Fault{
+				Name:    trackedMeanwhile,
+				Promise: "the server tracks the keys meanwhile, and messages get their Jobs at once",
+				Within:  atNextQuestion,
+			}, strikeTracked,
+		},
+	}
+}
+
+// forbidTracking keeps the operator from tracking keys, so that it can only poll.
+func (t *Target) forbidTracking(ctx context.Context) error {
+	return t.command(ctx, "ACL", "SETUSER", "default", "-client|tracking")
+}
+
+// strikeTracked has messages come and get their Jobs while nothing is announced.
+func strikeTracked(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
+	return errors.Join(
+		q.target.setFlags(ctx, ""), q.AwaitTracked(ctx),
+		meanwhile(ctx), q.AwaitExpected(ctx), q.awaitMode(ctx, scaledjobv1.ModeTracking),
+		meanwhile(ctx), q.target.setFlags(ctx, redistest.DefaultEvents))
+}
+
+// setFlags sets which events the server publishes.
+func (t *Target) setFlags(ctx context.Context, flags string) error {
+	return t.configure(ctx, verify.Parameter, flags)
+}
+
+// deaf has messages come of which the operator hears nothing, and nothing else tells it of them either.
+func (q *Queue) deaf(ctx context.Context, meanwhile Meanwhile) error {
+	return errors.Join(q.AwaitRest(ctx), q.unnoticed(ctx, meanwhile))
+}
+
+// poll has messages come while the queue is polled, and waits for their Jobs.
+func (q *Queue) poll(ctx context.Context, meanwhile Meanwhile) error {
+	return errors.Join(q.deaf(ctx, meanwhile), q.polled(ctx, q.AwaitExpected))
 }

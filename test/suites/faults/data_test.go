@@ -6,9 +6,12 @@ package faults
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
+	goredis "github.com/redis/go-redis/v9"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,7 +19,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-func TestPromiseIsKeptForOneQueue(t *testing.T) {
+func TestFaultsOfOneQueue(t *testing.T) {
 	t.Parallel()
 	name := func(fault QueueFault) string { return fault.Name }
 	for _, fault := range scene.RowsNamed(t, QueueFaults(), name, "expiry", `notify-keyspace-events ""`, trackedMeanwhile) {
@@ -31,7 +34,7 @@ func TestPromiseIsKeptForOneQueue(t *testing.T) {
 	}
 }
 
-func TestPromiseIsKeptForOneQueueWhileItsKeyIsTracked(t *testing.T) {
+func TestFaultsOfOneTrackedQueue(t *testing.T) {
 	t.Parallel()
 	name := func(fault QueueFault) string { return fault.Name }
 	for _, fault := range scene.RowsNamed(t, trackedFaults(), name, "SWAPDB, keys tracked") {
@@ -111,7 +114,7 @@ func ofGroup(spec *scaledjobv1.ScaledJobSpec) {
 }
 
 // The negative control of all that counts Jobs: one more does not pass.
-func TestOneJobTooManyIsSeen(t *testing.T) {
+func TestControlOneJobTooMany(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	fixture := newEmptyFixture(t)
@@ -135,4 +138,115 @@ func (q *Queue) createJob(ctx context.Context, name string) error {
 		},
 		Spec: q.Object.Spec.JobTemplate.Spec,
 	})
+}
+
+// atNextRetry is how soon channels are heard that were forbidden: they are tried every minute.
+const atNextRetry = 65 * time.Second
+
+// Forbidden channels are tried again every minute. Only the long form waits for
+// that: in the short one the resync goes on doing the work.
+
+func TestOneChannelIsRevoked(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	fixture := newEmptyFixture(t)
+	struck, neighbour := add(t, fixture, "struck"), add(t, fixture, "neighbour")
+	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
+	fault := Fault{Name: "one of two channels revoked", Promise: "it is polled, and the other is watched", Within: atNextAttempt}
+	end := func(ctx context.Context, _ Meanwhile) error { return struck.Update(ctx, scene.Polling(1)) }
+	if *long {
+		fault.Name += ", and granted again"
+		fault.Promise += ", and messages since the last poll get their Jobs at the next try"
+		fault.Within, fixture.Timeout = atNextRetry, 2*atNextRetry
+		end = func(ctx context.Context, meanwhile Meanwhile) error {
+			return errors.Join(struck.deaf(ctx, meanwhile), fixture.Target.permit(ctx, "allchannels"))
+		}
+	}
+	fault.Strike = func(ctx context.Context, target *Target, _ time.Duration, meanwhile Meanwhile) error {
+		return errors.Join(
+			target.permitChannels(ctx, neighbour), struck.forbidden(ctx, meanwhile, neighbour), end(ctx, meanwhile))
+	}
+	row, err := fixture.Play(t.Context(), fault, 0)
+	conclude(t, fixture, row, err, fault.Within)
+}
+
+// forbidden has messages come of whose queue the operator may not hear, though it hears of its neighbours.
+func (q *Queue) forbidden(ctx context.Context, meanwhile Meanwhile, neighbours ...*Queue) error {
+	heard := func(ctx context.Context) error {
+		err := meanwhile(ctx)
+		for _, neighbour := range neighbours {
+			err = errors.Join(err, neighbour.AwaitExpected(ctx))
+		}
+		return err
+	}
+	err := q.awaitPolling(ctx, scaledjobv1.ReasonPermissionDenied)
+	for _, neighbour := range neighbours {
+		err = errors.Join(err, neighbour.AwaitSubscription(ctx), neighbour.awaitEvents(ctx))
+	}
+	return errors.Join(err, q.poll(ctx, heard))
+}
+
+// permit changes what the operator's user may do.
+func (t *Target) permit(ctx context.Context, rules ...any) error {
+	return t.command(ctx, append([]any{"ACL", "SETUSER", "default"}, rules...)...)
+}
+
+// permitChannels lets the operator subscribe to the channels of these queues, and
+// to no others. The server ends its connection if it is subscribed to another.
+func (t *Target) permitChannels(ctx context.Context, queues ...*Queue) error {
+	rules := []any{"resetchannels", "-client|tracking"}
+	for _, q := range queues {
+		rules = append(rules, "&"+q.Channel())
+	}
+	return t.permit(ctx, rules...)
+}
+
+// oddKeys are names of queues by the names of their ScaledJobs. Those that are not
+// UTF-8 cannot be written in a ScaledJob.
+var oddKeys = map[string]string{
+	"blanks":     " a b ",
+	"nul":        "a\x00b",
+	"before-nul": "a",
+	"lines":      "a\r\nLLEN b",
+	"star":       "*",
+	"glob":       "[a-z]?*{b}\\",
+	"utf-8":      "日本語:é😀",
+	"prefix":     "__keyspace@0__:*",
+	"longest":    strings.Repeat("é", 512),
+}
+
+func TestOddKeysAreTakenLiterally(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	fixture := newEmptyFixture(t)
+	several := 0
+	for name, key := range oddKeys {
+		q := add(t, fixture, name, func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = key })
+		several++
+		g.Expect(q.Push(t.Context(), several)).To(Succeed(), "each has other messages")
+	}
+	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
+	fault := named(t, "connections reset, new ones refused")
+	row, err := fixture.Play(t.Context(), fault, lasting(fault))
+	row.Fault += ", odd keys"
+	conclude(t, fixture, row, err, fault.Within)
+}
+
+// The negative control: by a pattern, the key of that name is not heard of.
+func TestControlSubscriptionToAPattern(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	fixture := newEmptyFixture(t)
+	queue := add(t, fixture, "glob", func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = oddKeys["glob"] })
+	client := goredis.NewClient(&goredis.Options{Addr: fixture.Target.Addr()})
+	t.Cleanup(func() { g.Expect(client.Close()).To(Succeed()) })
+	pattern := client.PSubscribe(t.Context(), queue.Channel(), "marker")
+	for range 2 { // confirmations
+		g.Expect(pattern.Receive(t.Context())).To(BeAssignableToTypeOf(&goredis.Subscription{}))
+	}
+	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
+	g.Expect(fixture.Push(t.Context())).To(Succeed())
+	g.Expect(fixture.AwaitExpected(t.Context())).To(Succeed())
+	g.Expect(fixture.Target.command(t.Context(), "PUBLISH", "marker", "next")).To(Succeed())
+	g.Expect(pattern.Receive(t.Context())).To(HaveField("Payload", "next"))
 }

@@ -1,14 +1,12 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package faults breaks a Redis server, or the network to it, in every way that
-// the operator promises to stand, and sees whether it keeps the promise: no
-// wake-up lost, no Job too many.
+// Package faults breaks a Redis server, or the network to it, in every way that the operator promises to stand, and
+// sees whether it keeps the promise: no wake-up lost, no Job too many.
 //
-// A Fault knows how to strike a Target and how to end. A Fixture has an operator
-// at work for queues on the target, with neither resync nor polling, and a
-// witness of their Jobs. Both are for the tests of this folder, which play one
-// fault after the other, and for longer programs, which mix them.
+// A Fault knows how to strike a Target and how to end. A Fixture has an operator at work for queues on the target, with
+// neither resync nor polling, and a witness of their Jobs. Both are for the tests of this folder, which play one fault
+// after the other, and for longer programs, which mix them.
 package faults
 
 import (
@@ -18,13 +16,11 @@ import (
 	"time"
 )
 
-// Fault is something that goes wrong between the operator and a Redis server,
-// and passes.
+// Fault is something that goes wrong between the operator and a Redis server, and passes.
 type Fault struct {
 	// Name says what happens, and Promise what users may rely on all the same.
 	Name, Promise string
-	// Short and Long say how long it lasts in the short and in the long form. Zero
-	// is for what happens in a moment.
+	// Short and Long say how long it lasts in the short and in the long form. Zero is for what happens in a moment.
 	Short, Long time.Duration
 	// AtStart says that it is another matter where the operator begins during it.
 	AtStart bool
@@ -36,9 +32,8 @@ type Fault struct {
 	Strike Strike
 }
 
-// Strike brings a fault about, calls meanwhile, and ends the fault once it has
-// lasted for so long. It returns when the server takes commands again, whatever
-// went wrong.
+// Strike brings a fault about, calls meanwhile, and ends the fault once it has lasted for so long. It returns when the
+// server takes commands again, whatever went wrong.
 type Strike func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error
 
 // Meanwhile is what is done during a fault. The server may refuse it.
@@ -58,8 +53,7 @@ func Catalogue() []Fault {
 	return slices.Concat(processFaults(), networkFaults(), clientFaults(), refusals(), forgeries())
 }
 
-// during calls meanwhile and returns after so long, or when that returns if it
-// takes longer.
+// during calls meanwhile and returns after so long, or when that returns if it takes longer.
 func during(ctx context.Context, lasting time.Duration, meanwhile Meanwhile) error {
 	over := time.After(lasting)
 	err := meanwhile(ctx)

@@ -90,8 +90,7 @@ func (s *Fixture) Play(ctx context.Context, fault Fault, lasting time.Duration) 
 	return s.strike(ctx, fault, lasting, s.pushMany)
 }
 
-// PlayStart is Play for an operator that begins during the fault: it hears of the
-// queues by begin.
+// PlayStart is Play for an operator that begins during the fault: it hears of the queues by begin.
 func (s *Fixture) PlayStart(ctx context.Context, fault Fault, lasting time.Duration, begin Meanwhile) (witness.Row, error) {
 	row, err := s.strike(ctx, fault, lasting, func(ctx context.Context) error {
 		return errors.Join(begin(ctx), s.pushMany(ctx))

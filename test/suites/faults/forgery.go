@@ -19,8 +19,7 @@ const (
 	hugeForgery = 2 << 20
 )
 
-// nonsense are payloads that whoever may PUBLISH can send. Some are what the
-// server would say, and all are lies.
+// nonsense are payloads that whoever may PUBLISH can send. Some are what the server would say, and all are lies.
 var nonsense = []string{
 	"lpush", "rename_to", "del", "", "lpush\r\n", "\x00\xff", "subscribe", "-ERR", "*3\r\n$7\r\nmessage\r\n",
 	strings.Repeat("lpush", 1<<10), "no such event",
@@ -67,8 +66,7 @@ func (t *Target) forge(ctx context.Context) error {
 	return nil
 }
 
-// publish sends payloads so many times to each channel that somebody listens to,
-// and to one that nobody does.
+// publish sends payloads so many times to each channel that somebody listens to, and to one that nobody does.
 func (t *Target) publish(ctx context.Context, times int, payloads ...string) error {
 	client := t.Server.Client()
 	channels, err := client.PubSubChannels(ctx, "*").Result()

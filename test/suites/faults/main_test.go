@@ -57,8 +57,7 @@ func stop(ctx context.Context) error {
 	return errors.Join(err, table.Write(*tablePath))
 }
 
-// newFixture makes a fixture with a queue that grows and one that reaches its limit.
-// Both go with the test.
+// newFixture makes a fixture with a queue that grows and one that reaches its limit. Both go with the test.
 func newFixture(t *testing.T, always ...scene.Change) *Fixture {
 	t.Helper()
 	fixture := newEmptyFixture(t, always...)

@@ -75,8 +75,7 @@ func strikeStop(ctx context.Context, target *Target, lasting time.Duration, mean
 	return errors.Join(during(ctx, lasting, meanwhile), target.Server.Resume())
 }
 
-// strikeLoading has the operator reach a server that loads messages of which it
-// knows nothing.
+// strikeLoading has the operator reach a server that loads messages of which it knows nothing.
 func strikeLoading(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
 	err := errors.Join(target.cutOff(), meanwhile(ctx), target.fill(ctx), target.command(ctx, "SAVE"))
 	perKey := lasting / fillerKeys

@@ -68,8 +68,7 @@ func (q *Queue) Push(ctx context.Context, messages int) error {
 	return nil
 }
 
-// Expected returns how many Jobs there should be by now, by what the server holds
-// and has held.
+// Expected returns how many Jobs there should be by now, by what the server holds and has held.
 func (q *Queue) Expected(ctx context.Context) (int, error) {
 	depth, err := q.Depth(ctx)
 	if err != nil {

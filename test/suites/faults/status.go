@@ -51,8 +51,7 @@ func (q *Queue) awaitUnreadable(ctx context.Context, reason string) error {
 	})
 }
 
-// awaitPolling waits until the operator says that it hears nothing of the queue,
-// and why.
+// awaitPolling waits until the operator says that it hears nothing of the queue, and why.
 func (q *Queue) awaitPolling(ctx context.Context, reason string) error {
 	return q.awaitStatus(ctx, "the mode is Polling for "+reason, func(status *scaledjobv1.ScaledJobStatus) bool {
 		return status.Mode == scaledjobv1.ModePolling &&
@@ -124,8 +123,7 @@ func (q *Queue) awaitStartTimeouts(ctx context.Context) error {
 	})
 }
 
-// polled has the queue polled every second until a fact is there, and not any more
-// then.
+// polled has the queue polled every second until a fact is there, and not any more then.
 func (q *Queue) polled(ctx context.Context, fact func(context.Context) error) error {
 	return errors.Join(q.Update(ctx, scene.Polling(1)), fact(ctx), q.Update(ctx, scene.Polling(scene.Never)), q.AwaitRest(ctx))
 }

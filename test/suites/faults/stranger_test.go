@@ -185,9 +185,8 @@ func residentMemory(ctx context.Context) (float64, error) {
 	return resident, nil
 }
 
-// The negative control of the bound: it really comes, and who takes what is announced
-// exceeds it.
-func TestStrangersSendWhatTheyAnnounce(t *testing.T) {
+// The negative control of the bound: it really comes, and who takes what is announced exceeds it.
+func TestControlStrangersSendWhatTheyAnnounce(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	strangers := Strangers()
@@ -202,8 +201,7 @@ func TestStrangersSendWhatTheyAnnounce(t *testing.T) {
 	g.Expect(io.CopyN(io.Discard, reply, memoryBound+1)).To(BeEquivalentTo(memoryBound + 1))
 }
 
-// shown is all that the operator lets anybody see about a namespace, and all of its
-// metrics.
+// shown is all that the operator lets anybody see about a namespace, and all of its metrics.
 func shown(t *testing.T, namespace string) string {
 	t.Helper()
 	g := NewWithT(t)
@@ -253,7 +251,7 @@ func withoutEvents(t *testing.T, alley *Fixture) []string {
 }
 
 // The negative control of the search: it finds what is there.
-func TestWhatIsShownIsFound(t *testing.T) {
+func TestControlSecretIsFound(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]func(g Gomega, q *Queue, what string){
 		"status": func(g Gomega, q *Queue, what string) {

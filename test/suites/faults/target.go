@@ -20,12 +20,10 @@ const (
 	strikeTimeout = 10 * time.Second
 )
 
-// tester is the user that tests and workers sign in as. The operator is the user
-// default, to whom faults happen.
+// tester is the user that tests and workers sign in as. The operator is the user default, to whom faults happen.
 const tester = "tester"
 
-// Target is a Redis server and the proxy by which the operator reaches it. Tests
-// and workers go to the server itself.
+// Target is a Redis server and the proxy by which the operator reaches it. Tests and workers go to the server itself.
 type Target struct {
 	Server *redistest.Server
 	Proxy  *tcpproxy.Proxy
@@ -50,8 +48,7 @@ func (t *Target) Addr() string { return t.Proxy.Addr() }
 // Close ends both.
 func (t *Target) Close() error { return errors.Join(t.Proxy.Close(), t.Server.Stop()) }
 
-// cutOff breaks the connections that came by the proxy, and has new ones refused
-// until the proxy lets them pass.
+// cutOff breaks the connections that came by the proxy, and has new ones refused until the proxy lets them pass.
 func (t *Target) cutOff() error {
 	err := t.Proxy.Refuse()
 	t.Proxy.Reset()

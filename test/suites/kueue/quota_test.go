@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,7 +50,7 @@ func TestTheQuotaBoundsWhatRunsAndEachMessageHasOneJob(t *testing.T) {
 }
 
 // The negative control: without the label of a LocalQueue, the same count of the same scene fails.
-func TestJobsWithoutAQueueRunBeyondTheQuota(t *testing.T) {
+func TestControlJobsWithoutAQueue(t *testing.T) {
 	t.Parallel()
 	const messages = 20
 	s := newStage(t)
@@ -96,30 +95,6 @@ func TestJobsWaitForTheirLocalQueue(t *testing.T) {
 	s.expectLimit(metav1.ConditionFalse, scaledjobv1.ReasonNotLimited)
 	s.finishAll()
 	s.expectDone(2)
-}
-
-// The numbers are in the log: how fast Kueue and the operator together get through many short Jobs.
-func TestManyShortJobs(t *testing.T) {
-	skip.UnderShort(t, "takes minutes; TestTheQuotaBoundsWhatRunsAndEachMessageHasOneJob is the same with fewer messages")
-	const messages = 200
-	for name, changes := range map[string][]scene.Change{
-		"all Jobs wait": nil,
-		"few Jobs wait": {pendingAtMost(quotaOf)},
-	} {
-		t.Run(name, func(t *testing.T) { // one after the other, so that they can be compared
-			s := newStage(t)
-			s.quota(quotaOf)
-			s.create(append(changes, scene.AtMost(messages))...)
-			s.finishAll()
-			began := time.Now()
-			s.Push(messages)
-			s.Eventually(s.counted).WithTimeout(2*timeout).Should(HaveField("Served", messages), s.explain)
-			took := time.Since(began)
-			s.expectDone(messages)
-			s.Expect(s.beyond(quotaOf)).To(BeEmpty())
-			t.Logf("%d Jobs in %.1f s, %.1f a second", messages, took.Seconds(), messages/took.Seconds())
-		})
-	}
 }
 
 func TestTheSampleRunsFiveJobsAtATime(t *testing.T) {

@@ -17,24 +17,10 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
-// secretReader is the role by which the operator reads Secrets, and the binding of
-// it that is shipped.
+// secretReader is the role by which the operator reads Secrets, and the binding of it that is shipped.
 const secretReader = "scaledjob-operator-secret-reader"
 
-// forbiddenRow is that of a Secret in a namespace where nothing lets the operator read
-// it.
-func forbiddenRow() row {
-	return row{
-		situation: "the operator may not read the Secret", reason: scaledjobv1.ReasonSecretForbidden, words: "Allow its ServiceAccount",
-		state: stalled, cure: "a RoleBinding",
-		stage: func(s *scaledJob) stage {
-			return stage{spec: s.on(newClosedServer(s.t)), mend: s.allowSecrets}
-		},
-	}
-}
-
-// This has a control plane of its own, since it takes a right from the operator, which
-// logs as much as it can here.
+// This has a control plane of its own, since it takes a right from the operator, which logs as much as it can here.
 func TestSecretsThatMayNotBeRead(t *testing.T) {
 	skip.UnderShort(t, "TestSecretsOfChosenNamespaces has the same permissions")
 	t.Parallel()
@@ -53,12 +39,12 @@ func TestSecretsThatMayNotBeRead(t *testing.T) {
 
 	secretless.createUnverified(newSecureServerOf(t))
 	secretless.expectNoticed()
-	forbidden := forbiddenRow()
-	stage := forbidden.stage(after)
-	provoke(after, forbidden, stage)
-	expectTold(after, forbidden)
+	after.create(after.on(newClosedServer(t))...)
+	after.push(1)
+	after.awaitFalse(scaledjobv1.ConditionQueueConnected, scaledjobv1.ReasonSecretForbidden, "Allow its ServiceAccount")
 	after.Expect(after.jobsEver()).To(BeZero())
-	mend(after, forbidden, stage)
+	after.allowSecrets()
+	after.awaitJobs()
 	after.expectNoticed()
 	before.Eventually(p.operator.Logs).Should(And(
 		ContainSubstring("could not be read again"), ContainSubstring("The operator may not read a Secret any more")))
@@ -83,15 +69,13 @@ func (s *scaledJob) allowSecrets() {
 	})).To(Succeed())
 }
 
-// newSecureServerOf starts a server with a certificate that nobody vouches for, where
-// nobody has to sign in.
+// newSecureServerOf starts a server with a certificate that nobody vouches for, where nobody has to sign in.
 func newSecureServerOf(t *testing.T) *server {
 	t.Helper()
 	return newSecureServer(t, certificates.NewAuthority(t).Server(t, "redis.example"), nil)
 }
 
-// createUnverified has the operator, which was started with the flag for it, take any
-// certificate of the server.
+// createUnverified has the operator, which was started with the flag for it, take any certificate of the server.
 func (s *scaledJob) createUnverified(server *server) {
 	s.t.Helper()
 	s.Redis = server.Client()

@@ -12,15 +12,13 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// kind is one of queues: how it is named, what a message is, and which command
-// counts its messages.
+// kind is one of queues: how it is named, and what a message is.
 type kind struct {
 	name  string
 	entry func(key string) scaledjobv1.Queue
 	push  func(ctx context.Context, client redis.Cmdable, key string, n int) error
-	// command is one that reading takes, and documented is how the row of the table in
-	// docs/how-to/queues.md begins that has them all.
-	command, documented string
+	// documented is how the row of the table in docs/how-to/queues.md begins that has the commands which reading takes.
+	documented string
 }
 
 // group is the consumer group of streams that have one.
@@ -33,7 +31,7 @@ var list = kind{
 	push: func(ctx context.Context, client redis.Cmdable, key string, n int) error {
 		return client.LPush(ctx, key, n).Err()
 	},
-	command: "llen", documented: "`List`",
+	documented: "`List`",
 }
 
 // otherKinds are all but lists.
@@ -41,15 +39,15 @@ func otherKinds() []kind {
 	return []kind{
 		{"Set", entry(scaledjobv1.QueueSet), func(ctx context.Context, client redis.Cmdable, key string, n int) error {
 			return client.SAdd(ctx, key, n).Err()
-		}, "scard", "`Set`"},
+		}, "`Set`"},
 		{"Hash", entry(scaledjobv1.QueueHash), func(ctx context.Context, client redis.Cmdable, key string, n int) error {
 			return client.HSet(ctx, key, n, "message").Err()
-		}, "hlen", "`Hash`"},
-		{"SortedSet", entry(scaledjobv1.QueueSortedSet), addMember(time.Now()), "zcard", "`SortedSet`, `window: All`"},
-		{"SortedSet, Due", window(scaledjobv1.WindowDue), addMember(time.Now().Add(-time.Hour)), "zcount", "`SortedSet`, `window: Due`"},
-		{"SortedSet, Live", window(scaledjobv1.WindowLive), addMember(time.Now().Add(time.Hour)), "zcount", "`SortedSet`, `window: Live`"},
-		{"Stream", entry(scaledjobv1.QueueStream), addEntry, "xlen", "`Stream`"},
-		{"Stream with a group", groupEntry, addForGroup, "xinfo|groups", "`Stream` with `consumerGroup`"},
+		}, "`Hash`"},
+		{"SortedSet", entry(scaledjobv1.QueueSortedSet), addMember(time.Now()), "`SortedSet`, `window: All`"},
+		{"SortedSet, Due", window(scaledjobv1.WindowDue), addMember(time.Now().Add(-time.Hour)), "`SortedSet`, `window: Due`"},
+		{"SortedSet, Live", window(scaledjobv1.WindowLive), addMember(time.Now().Add(time.Hour)), "`SortedSet`, `window: Live`"},
+		{"Stream", entry(scaledjobv1.QueueStream), addEntry, "`Stream`"},
+		{"Stream with a group", groupEntry, addForGroup, "`Stream` with `consumerGroup`"},
 	}
 }
 

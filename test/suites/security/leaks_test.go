@@ -23,10 +23,9 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// The search itself is made when the operator is stopped, for the secrets of all
-// tests at once.
+// The search itself is made when the operator is stopped, for the secrets of all tests at once.
 
-func TestTheSearchFindsWhatIsTold(t *testing.T) {
+func TestControlSecretSearch(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
 	var own secrets

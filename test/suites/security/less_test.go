@@ -34,8 +34,7 @@ func documented(t *testing.T, name string) string {
 	return string(text)
 }
 
-// documentedPermissions is the command of docs/how-to/redis-permissions.md that makes a user with the
-// fewest rights.
+// documentedPermissions is the command of docs/how-to/redis-permissions.md that makes a user with the fewest rights.
 func documentedPermissions(t *testing.T) []string {
 	t.Helper()
 	line := regexp.MustCompile(`(?m)^ *ACL SETUSER scaledjob on .*$`).FindString(documented(t, "redis-permissions.md"))
@@ -45,8 +44,7 @@ func documentedPermissions(t *testing.T) []string {
 	return strings.Fields(line)
 }
 
-// follow makes the documented user by the command that the documents give, and
-// returns the way to it.
+// follow makes the documented user by the command that the documents give, and returns the way to it.
 func (s *scaledJob) follow(server *server, command []string) []scene.Change {
 	s.t.Helper()
 	s.Redis = server.Client()

@@ -1,19 +1,16 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package security tests what is promised of Redis servers that ask who is
-// there, of those who may not be believed, and of tenants who share an operator:
-// the real binary, as the ServiceAccount that is shipped, a real API server and
-// real Redis servers. At the end, everything that the operator has said to
-// anybody is searched for the secrets that the tests have given it.
+// Package security tests what is promised of Redis servers that ask who is there, of those who may not be believed, and
+// of tenants who share an operator: the real binary, as the ServiceAccount that is shipped, a real API server and real
+// Redis servers. At the end, everything that the operator has said to anybody is searched for the secrets that the
+// tests have given it.
 package security
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -33,23 +30,14 @@ const (
 	// parallel is how many tests run at the same time. They wait more than they work.
 	parallel = 32
 
-	// deniedHost is an address of this machine that the operator was told not to
-	// connect to.
-	deniedHost = "127.0.0.2"
-	// mostServers is how many servers the operator connects to for a namespace.
-	mostServers = 3
-
 	stopTimeout = time.Minute
 )
-
-var tablePath = flag.String("table", "", "the file to write the table of errors to")
 
 var (
 	// shared is the control plane of the operator that most tests share.
 	shared *controlPlane
 	// neighbours is a server that nobody breaks.
 	neighbours *redistest.Server
-	table      errorTable
 )
 
 func TestMain(m *testing.M) {
@@ -65,12 +53,10 @@ func start(ctx context.Context) (err error) {
 	if shared, err = newControlPlane(ctx); err != nil {
 		return err
 	}
-	return shared.run(ctx,
-		"--redis-deny-cidrs="+deniedHost+"/32", "--max-redis-servers-per-namespace="+strconv.Itoa(mostServers))
+	return shared.run(ctx)
 }
 
-// stop ends what runs. That the operator ends well, and that it has kept all
-// secrets to itself, are tests as well.
+// stop ends what runs. That the operator ends well, and that it has kept all secrets to itself, are tests as well.
 func stop(ctx context.Context) error {
 	var errs []error
 	if shared != nil {
@@ -79,7 +65,7 @@ func stop(ctx context.Context) error {
 	if neighbours != nil {
 		errs = append(errs, neighbours.Stop())
 	}
-	return errors.Join(append(errs, table.write(*tablePath))...)
+	return errors.Join(errs...)
 }
 
 // operatorOf starts an operator in a control plane.

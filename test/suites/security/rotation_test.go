@@ -13,7 +13,6 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 const (
@@ -59,44 +58,6 @@ func TestCredentialsChangeWithoutALossUnderLoad(t *testing.T) {
 			s.Expect(server.subscribers(tenant)).To(HaveLen(1))
 		})
 	}
-}
-
-// That a Secret was looked at shows by another one, which is looked at as often.
-func TestASecretWithTheSameContentReconnectsNobody(t *testing.T) {
-	skip.UnderShort(t, "internal/redis/connection tests the same")
-	t.Parallel()
-	server := newClosedServer(t)
-	still, changing := newScaledJob(t), newScaledJob(t)
-	still.create(still.welcome(server, alice)...)
-	changing.create(changing.welcome(server, bob)...)
-	still.expectNoticed()
-	before := server.subscribers(alice)[0]["id"]
-	still.label(credentials)
-	for range 2 {
-		changing.expectNoticed()
-		old, next := server.identifiers(bob), planted.password()
-		server.do("ACL", "SETUSER", bob, ">"+next)
-		changing.putPassword(next)
-		changing.Eventually(server.identifiers).WithArguments(bob).
-			Should(And(Not(BeEmpty()), WithTransform(overlap(old), BeEmpty())))
-	}
-	still.Expect(server.subscribers(alice)).To(HaveExactElements(HaveKeyWithValue("id", before)))
-}
-
-// What the operator has works on, and would not if it had to sign in again.
-func TestAChangeThatTheServerRejectsIsTold(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	server := newClosedServer(t)
-	s.create(append(s.on(server), scene.Polling(1), atMost(plenty))...)
-	s.expectNoticed()
-	next := planted.password()
-	s.putPassword(next)
-	s.Eventually(s.verdict).WithArguments(scaledjobv1.ConditionQueueConnected).
-		Should(HaveField("Reason", scaledjobv1.ReasonSecretRejected), s.Explain)
-	s.expectNoticed()
-	server.do("ACL", "SETUSER", tenant, ">"+next)
-	s.awaitConnected()
 }
 
 // overlap returns which of the values are among those of before.
@@ -159,8 +120,7 @@ func rotatePasswordInRedisFirst(s *scaledJob) (*server, []scene.Change, func()) 
 	}
 }
 
-// rotatePasswordInSecretFirst has the operator be refused before Redis learns of
-// the new password, too.
+// rotatePasswordInSecretFirst has the operator be refused before Redis learns of the new password, too.
 func rotatePasswordInSecretFirst(s *scaledJob) (*server, []scene.Change, func()) {
 	server := newClosedServer(s.t)
 	spec := s.on(server)

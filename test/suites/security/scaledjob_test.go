@@ -5,6 +5,7 @@ package security
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -12,8 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
@@ -61,6 +60,38 @@ func (s *scaledJob) another(name string) *scaledJob {
 	other.Test = scene.NewTest(s.t, timeout, s.Beside(name, s.Queue+":"+name))
 	return &other
 }
+
+// newNeighbour is a ScaledJob in a namespace of its own, whose server is well.
+func newNeighbour(t *testing.T) *scaledJob {
+	t.Helper()
+	s := newScaledJob(t)
+	s.Redis = neighbours.Client()
+	s.create(at(neighbours.Addr()))
+	s.expectNoticed()
+	return s
+}
+
+// on moves the queue to a server, and returns the spec of a tenant there who may do everything.
+func (s *scaledJob) on(server *server) []scene.Change {
+	s.t.Helper()
+	s.Redis = server.Client()
+	password := planted.password()
+	server.user(tenant, password, "~*", "&*", "+@all")
+	s.putPassword(password)
+	return []scene.Change{at(server.Addr()), signedIn(tenant)}
+}
+
+// secure moves the queue to a server that speaks TLS and has users, and returns the spec of a tenant there.
+func (s *scaledJob) secure(authority *certificates.Authority, pair certificates.Pair, clients *certificates.Authority) (*server, []scene.Change) {
+	s.t.Helper()
+	server := newSecureServer(s.t, pair, clients)
+	spec := s.on(server)
+	s.putTrust(authority, authority.Client(s.t, "operator"))
+	return server, with(spec, at(server.secureAddr()), secured)
+}
+
+// with is more changes than these.
+func with(spec []scene.Change, more ...scene.Change) []scene.Change { return slices.Concat(spec, more) }
 
 // create creates the ScaledJob, one Job to a message unless changes say otherwise. At the end of the test it is
 // deleted.
@@ -117,8 +148,7 @@ func inDatabase(number int32) scene.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.Database = number }
 }
 
-// putSecret creates a Secret with these values, or puts them in the place of what it
-// had.
+// putSecret creates a Secret with these values, or puts them in the place of what it had.
 func (s *scaledJob) putSecret(name string, values map[string][]byte) {
 	s.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, Data: values}
@@ -146,21 +176,6 @@ func (s *scaledJob) putTrust(authority *certificates.Authority, own certificates
 	})
 }
 
-// label gives a Secret a new version with the same content.
-func (s *scaledJob) label(name string) {
-	s.t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
-	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"looks":"new"}}}`))
-	s.Expect(s.API.Patch(s.t.Context(), secret, patch)).To(Succeed())
-}
-
-// deleteSecret deletes a Secret.
-func (s *scaledJob) deleteSecret(name string) {
-	s.t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
-	s.Expect(s.API.Delete(s.t.Context(), secret)).To(Succeed())
-}
-
 // push adds messages to the queue.
 func (s *scaledJob) push(messages int) {
 	s.t.Helper()
@@ -180,8 +195,7 @@ func (s *scaledJob) jobsEver() int {
 	return s.controlPlane.AllJobs.EverOf(s.Key())
 }
 
-// awaitJobs returns when each message that was ever pushed has a Job. No message
-// leaves the queue here.
+// awaitJobs returns when each message that was ever pushed has a Job. No message leaves the queue here.
 func (s *scaledJob) awaitJobs() {
 	s.t.Helper()
 	s.Eventually(s.jobsEver).Should(Equal(s.Pushed()), s.Explain)
@@ -247,8 +261,7 @@ func (s *scaledJob) awaitFalse(kind, reason, words string) (told verdict) {
 	return told
 }
 
-// awaitConnected returns when the queue is read, and nothing is told against the
-// ScaledJob.
+// awaitConnected returns when the queue is read, and nothing is told against the ScaledJob.
 func (s *scaledJob) awaitConnected() {
 	s.t.Helper()
 	s.Eventually(s.verdict).WithArguments(scaledjobv1.ConditionQueueConnected).

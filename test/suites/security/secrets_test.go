@@ -11,9 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 const (
@@ -41,9 +45,8 @@ type secrets struct {
 	needles map[string]string // what to search for, and what it is of
 }
 
-// password makes one, and has it searched for, and for every part that gives it away:
-// what repeats it may cut it off, or into lines. It has characters that every encoding
-// changes, around a core that only base64 does.
+// password makes one, and has it searched for, and for every part that gives it away: what repeats it may cut it off,
+// or into lines. It has characters that every encoding changes, around a core that only base64 does.
 func (s *secrets) password() string {
 	core := rand.Text()
 	password := "<" + core + "&é\"'>"
@@ -76,8 +79,7 @@ func (s *secrets) hide(what string, forms ...string) {
 	}
 }
 
-// search returns an error that says which kinds of secrets were told, and where, but
-// not the secrets.
+// search returns an error that says which kinds of secrets were told, and where, but not the secrets.
 func (s *secrets) search(told map[string]string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +116,7 @@ func (c *controlPlane) evidence(ctx context.Context) (map[string]string, error) 
 	return told, errors.Join(append(errs, err)...)
 }
 
-// statusWatch keeps every status that any ScaledJob ever had. It lasts until the
-// process ends.
+// statusWatch keeps every status that any ScaledJob ever had. It lasts until the process ends.
 type statusWatch struct {
 	mu   sync.Mutex
 	seen map[string]struct{}
@@ -157,4 +158,63 @@ func (w *statusWatch) all() string {
 		all.WriteString(status + "\n")
 	}
 	return all.String()
+}
+
+// controlPlane is a control plane without nodes, the operator in it, and the administrator's view of both.
+type controlPlane struct {
+	*scene.ControlPlane
+
+	operator *operator.Operator
+	// statuses are what the operator ever wrote into ScaledJobs.
+	statuses *statusWatch
+}
+
+func newControlPlane(ctx context.Context) (*controlPlane, error) {
+	started, err := scene.NewControlPlane(ctx, cluster.Options{Log: os.Stderr})
+	if err != nil {
+		return nil, err
+	}
+	statuses, err := watchStatuses(ctx, started.API)
+	if err != nil {
+		return nil, errors.Join(err, started.Cluster.Stop())
+	}
+	return &controlPlane{ControlPlane: started, statuses: statuses}, nil
+}
+
+// ownControlPlane is a control plane for one test.
+func ownControlPlane(t *testing.T, args ...string) *controlPlane {
+	t.Helper()
+	c, err := newControlPlane(t.Context())
+	if err == nil {
+		err = c.run(t.Context(), args...)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
+		defer cancel()
+		if err := c.stop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// run starts the operator of the control plane.
+func (c *controlPlane) run(ctx context.Context, args ...string) (err error) {
+	c.operator, err = operatorOf(ctx, c, args...)
+	return err
+}
+
+// stop ends the control plane. It is an error if the operator does not end well, or has told a secret.
+func (c *controlPlane) stop(ctx context.Context) error {
+	var errs []error
+	if c.operator != nil {
+		told, err := c.evidence(ctx)
+		errs = append(errs, err, c.operator.Stop(ctx))
+		told["log"] = c.operator.Logs()
+		errs = append(errs, planted.search(told))
+	}
+	return errors.Join(append(errs, c.Cluster.Stop())...)
 }

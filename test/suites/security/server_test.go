@@ -24,8 +24,7 @@ import (
 const (
 	// loopback is the host of every server here.
 	loopback = "127.0.0.1"
-	// administrator is the user of a server for the tests themselves. The operator
-	// never gets to be that.
+	// administrator is the user of a server for the tests themselves. The operator never gets to be that.
 	administrator = "administrator"
 	// allEvents announces the growth of keys of every type.
 	allEvents = "Kgshzlt"
@@ -33,19 +32,16 @@ const (
 	tenant = "tenant"
 )
 
-// server is a Redis server of a test. By its plain port the administrator looks
-// after it, whatever becomes of TLS.
+// server is a Redis server of a test. By its plain port the administrator looks after it, whatever becomes of TLS.
 type server struct {
 	*redistest.Server
 	*WithT
 	t *testing.T
-	// folder holds the files for TLS, and securePort is where it is spoken. Both are
-	// empty without TLS.
+	// folder holds the files for TLS, and securePort is where it is spoken. Both are empty without TLS.
 	folder, securePort string
 }
 
-// newServer starts a server, which takes everybody for the user default unless
-// told otherwise.
+// newServer starts a server, which takes everybody for the user default unless told otherwise.
 func newServer(t *testing.T, args ...string) *server {
 	t.Helper()
 	return &server{
@@ -96,8 +92,7 @@ func (s *server) show(shown certificates.Pair) {
 	s.do("CONFIG", "SET", "tls-cert-file", certificate, "tls-key-file", key)
 }
 
-// believe has the server believe clients whom this authority vouches for, instead
-// of those that it believed.
+// believe has the server believe clients whom this authority vouches for, instead of those that it believed.
 func (s *server) believe(clients *certificates.Authority) {
 	s.t.Helper()
 	s.do("CONFIG", "SET", "tls-ca-cert-file", s.write("clients.crt", clients.Certificate()))
@@ -161,12 +156,6 @@ func (s *server) permit(rights ...string) {
 	s.do(command...)
 }
 
-// expel ends the connections of a user.
-func (s *server) expel(user string) {
-	s.t.Helper()
-	s.do("CLIENT", "KILL", "USER", user)
-}
-
 // connection is what CLIENT LIST says of one: its fields by their names.
 type connection map[string]string
 
@@ -203,8 +192,7 @@ func (s *server) identifiers(user string) (all []string) {
 	return all
 }
 
-// refusals are what the server has refused to a user, as ACL LOG tells it: the
-// reason and what it was about.
+// refusals are what the server has refused to a user, as ACL LOG tells it: the reason and what it was about.
 func (s *server) refusals(user string) (all []string) {
 	s.t.Helper()
 	entries, err := s.Client().ACLLog(s.context(), 100).Result()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,8 +52,8 @@ func fronted(t *testing.T, sentinels int) (*redistest.Replicated, *tcpproxy.Prox
 }
 
 // The operator does not reach the master, and the sentinels do, so that there is no failover.
-func TestPromiseIsKeptWhileOnlySentinelsReachTheMaster(t *testing.T) {
-	skip.UnderShort(t, "needs Redis servers of its own; TestPromiseIsKept cuts the network to a single server")
+func TestOnlySentinelsReachTheMaster(t *testing.T) {
+	skip.UnderShort(t, "needs Redis servers of its own; TestRedisFaults cuts the network to a single server")
 	t.Parallel()
 	r, proxy := fronted(t, 3)
 	proxy.Spare(ofServers)
@@ -65,8 +66,8 @@ func TestPromiseIsKeptWhileOnlySentinelsReachTheMaster(t *testing.T) {
 }
 
 // The same in a Cluster: the nodes reach each other by the ports that only they use.
-func TestPromiseIsKeptWhileOnlyNodesReachAMaster(t *testing.T) {
-	skip.UnderShort(t, "needs Redis servers of its own; TestPromiseIsKept cuts the network to a single server")
+func TestOnlyNodesReachAMaster(t *testing.T) {
+	skip.UnderShort(t, "needs Redis servers of its own; TestRedisFaults cuts the network to a single server")
 	t.Parallel()
 	g := NewWithT(t)
 	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
@@ -108,8 +109,8 @@ func TestPromiseIsKeptWhileOnlyNodesReachAMaster(t *testing.T) {
 
 // One sentinel and the master are separated from all others, which make another server the master. The operator reaches
 // all. Messages for the old master are lost, so no Job is due for them.
-func TestPromiseIsKeptWhileSentinelsArePartitioned(t *testing.T) {
-	skip.UnderShort(t, "needs Redis servers of its own; TestPromiseIsKeptBehindSentinels tests the change of masters")
+func TestSentinelsArePartitioned(t *testing.T) {
+	skip.UnderShort(t, "needs Redis servers of its own; TestSentinelFaults tests the change of masters")
 	t.Parallel()
 	g := NewWithT(t)
 	r, proxy := fronted(t, 2)
@@ -159,4 +160,57 @@ func awaitLeft(ctx context.Context, client *redis.Client, old *redistest.Server)
 		}
 		return err
 	})
+}
+
+// An operator ends, and the next one begins to watch, while another server becomes the master.
+func TestOperatorRestartsDuringAFailover(t *testing.T) {
+	skip.UnderShort(t, "needs a control plane of its own; see TestRedisFaultsFromTheStart")
+	t.Parallel()
+	setting := newSetting(t)
+	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{})
+	fixture := fixtureOf(t, setting, failoverClient(r.Addresses()), usual, at(scaledjobv1.RedisSentinel, r.Addresses()...))
+	play(t, fixture, "behind sentinels, operator restarted during a failover", "the next one reads and watches the new master",
+		func(ctx context.Context, meanwhile faults.Meanwhile) error {
+			err := errors.Join(r.Failover(ctx, r.Sentinels[0]), setting.Restart(ctx), awaitFollowed(ctx, r, fixture), meanwhile(ctx))
+			for _, queue := range fixture.Queues {
+				queue.Operator = setting.Operator
+			}
+			return errors.Join(err, writable(ctx, fixture))
+		})
+}
+
+// The operator and the master stop as one, as on one host. When both go on, another server has been the master for long, and
+// the old one does not know yet.
+func TestOperatorStopsTogetherWithTheMaster(t *testing.T) {
+	t.Parallel()
+	const forgotten = 7 * time.Second // Longer than an answer of a sentinel counts.
+	setting := newSetting(t)
+	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{})
+	fixture := fixtureOf(t, setting, failoverClient(r.Addresses()), usual, at(scaledjobv1.RedisSentinel, r.Addresses()...))
+	NewWithT(t).Expect(r.AwaitFormed(t.Context())).To(Succeed())
+	play(t, fixture, "behind sentinels, operator and master stopped", "the old master is not read",
+		func(ctx context.Context, meanwhile faults.Meanwhile) error {
+			old, stopped := r.Servers[0], time.Now()
+			err := errors.Join(syscall.Kill(setting.Operator.PID(), syscall.SIGSTOP), old.Pause(), awaitOther(ctx, r, old))
+			err = errors.Join(err, scene.Pause(ctx, forgotten-time.Since(stopped)), old.Resume())
+			for _, key := range keysOf(fixture) { // Nobody hears of them any more.
+				err = errors.Join(err, old.Client().LPush(ctx, key, "lost", "lost", "lost", "lost", "lost", "lost").Err())
+			}
+			err = errors.Join(err, syscall.Kill(setting.Operator.PID(), syscall.SIGCONT))
+			return errors.Join(err, mislead(ctx, old, keysOf(fixture)...), awaitFollowed(ctx, r, fixture), meanwhile(ctx))
+		})
+}
+
+// newSetting returns an operator of the test, with a control plane of its own.
+func newSetting(t *testing.T) *faults.Setting {
+	t.Helper()
+	g := NewWithT(t)
+	setting, err := faults.NewSetting(t.Context(), nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
+		defer cancel()
+		g.Expect(setting.Stop(ctx)).To(Succeed())
+	})
+	return setting
 }

@@ -18,10 +18,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/examples"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
@@ -236,13 +238,13 @@ func TestPasswordChangesDuringAFailover(t *testing.T) {
 	s.gets(3)
 }
 
-// A sidecar renews tokens that are accepted for a minute. In each period, the server ends the connections, so that the
+// A sidecar renews tokens that are accepted for some time. In each period, the server ends the connections, so that the
 // operator must sign in again.
-func TestTokensThatChangeEvery20Seconds(t *testing.T) {
-	skip.UnderShort(t, "takes two minutes; TestCredentialsChangeWithoutALossUnderLoad changes a password in use")
+func TestTokensThatChangeAllTheTime(t *testing.T) {
+	skip.UnderShort(t, "takes half a minute; TestCredentialsChangeWithoutALossUnderLoad changes a password in use")
 	t.Parallel()
 	const (
-		every    = 20 * time.Second
+		every    = 5 * time.Second // Longer than until the operator built for tests reads Secrets again.
 		accepted = 3
 		renewals = 5
 	)
@@ -271,4 +273,110 @@ func TestTokensThatChangeEvery20Seconds(t *testing.T) {
 		}
 	}
 	s.gets(1)
+}
+
+// The servers have one password and the sentinels another one. Each error names the field to correct.
+func TestPasswordsOfServersAndOfSentinels(t *testing.T) {
+	t.Parallel()
+	const ofServers, ofSentinels = "server-password", "sentinel-password"
+	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{
+		Replicas: 1, SentinelPassword: ofSentinels,
+		Options: redistest.Options{User: "tester", Args: []string{
+			"--masteruser", "tester", "--masterauth", "tester", "--requirepass", ofServers,
+		}},
+	})
+	auth := func(key string) *scaledjobv1.RedisAuth {
+		return &scaledjobv1.RedisAuth{PasswordSecretRef: &scaledjobv1.SecretKeyReference{Name: "redis", Key: key}}
+	}
+	for name, c := range map[string]struct {
+		server, sentinel *scaledjobv1.RedisAuth
+		reason, advice   string
+	}{
+		"both":                      {auth("server"), auth("sentinel"), scaledjobv1.ReasonConnected, ""},
+		"none for sentinels":        {auth("server"), nil, scaledjobv1.ReasonAuthFailed, "spec.redis.sentinel.auth"},
+		"the other one":             {auth("server"), auth("server"), scaledjobv1.ReasonAuthFailed, "spec.redis.sentinel.auth"},
+		"none for servers":          {nil, auth("sentinel"), scaledjobv1.ReasonAuthFailed, "spec.redis.auth"},
+		"the other one for servers": {auth("sentinel"), auth("sentinel"), scaledjobv1.ReasonAuthFailed, "spec.redis.auth"},
+		"no such key":               {auth("server"), auth("absent"), scaledjobv1.ReasonSecretNotFound, `"absent"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			namespace, err := shared.Control.CreateNamespace(t.Context(), "secured")
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(shared.API.Create(t.Context(), &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "redis"},
+				StringData: map[string]string{"server": ofServers, "sentinel": ofSentinels},
+			})).To(Succeed())
+			sj := &scene.ScaledJob{API: shared.API, Operator: shared.Operator, Namespace: namespace, Name: "emails", Queue: "emails"}
+			g.Expect(sj.Create(t.Context(), at(scaledjobv1.RedisSentinel, r.Addresses()...), func(spec *scaledjobv1.ScaledJobSpec) {
+				spec.Redis.Auth, spec.Redis.TLS = c.server, inClearText
+				spec.Redis.Sentinel.Auth, spec.Redis.Sentinel.TLS = c.sentinel, inClearText
+			})).To(Succeed())
+			g.Eventually(func() (*metav1.Condition, error) {
+				is, err := sj.Get(t.Context())
+				return apimeta.FindStatusCondition(is.Status.Conditions, scaledjobv1.ConditionQueueConnected), err
+			}).WithTimeout(stopTimeout).Should(And(
+				HaveField("Reason", c.reason), HaveField("Message", ContainSubstring(c.advice)),
+				HaveField("Message", Not(Or(ContainSubstring(ofServers), ContainSubstring(ofSentinels))))))
+			g.Expect(sj.Delete(t.Context())).To(Succeed())
+		})
+	}
+}
+
+// The samples for both modes, but for the addresses and the name of the master.
+func TestSamplesGetTheirJobs(t *testing.T) {
+	t.Parallel()
+	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{Replicas: 1, Sentinels: 1})
+	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
+	behind := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: r.Addresses()})
+	inside := redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addresses()})
+	t.Cleanup(func() { NewWithT(t).Expect([]error{behind.Close(), inside.Close()}).To(HaveEach(BeNil())) })
+	for name, c := range map[string]struct {
+		client redis.UniversalClient
+		change func(*scaledjobv1.Redis)
+		queue  string
+	}{
+		"invoices": {behind, func(to *scaledjobv1.Redis) {
+			to.Addresses, to.Sentinel.MasterName = r.Addresses(), redistest.MasterName
+		}, "invoices"},
+		"thumbnails": {inside, func(to *scaledjobv1.Redis) { to.Addresses = s.Addresses()[:1] }, "{thumbnails}:waiting"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			namespace, err := shared.Control.CreateNamespace(t.Context(), "samples")
+			g.Expect(err).NotTo(HaveOccurred())
+			sample := sampleNamed(t, name)
+			sj := &scene.ScaledJob{
+				API: shared.API, Operator: shared.Operator, Redis: c.client, Namespace: namespace, Name: name, Queue: c.queue,
+			}
+			g.Expect(sj.Create(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) {
+				*spec = sample.Spec
+				c.change(spec.Redis)
+			})).To(Succeed())
+			sj.Queue = c.queue
+			g.Expect(sj.Observe(t.Context(), shared.Control.Config(), sj.Pushed)).To(Succeed())
+			g.Expect(sj.Push(t.Context(), 3)).To(Succeed())
+			g.Eventually(sj.Witness.Created).WithTimeout(stopTimeout).Should(Equal(3))
+			g.Expect(sj.Witness.Verdict()).To(BeEmpty())
+			g.Expect(sj.Delete(t.Context())).To(Succeed())
+		})
+	}
+}
+
+func sampleNamed(t *testing.T, name string) *scaledjobv1.ScaledJob {
+	t.Helper()
+	g := NewWithT(t)
+	all, err := examples.Samples("../../..")
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, each := range all {
+		if each.GetName() == name {
+			var sj scaledjobv1.ScaledJob
+			g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(each.Object, &sj)).To(Succeed())
+			return &sj
+		}
+	}
+	t.Fatalf("there is no sample %s", name)
+	return nil
 }

@@ -113,7 +113,7 @@ func awaitFollowed(ctx context.Context, r *redistest.Replicated, fixture *faults
 	})
 }
 
-func TestPromiseIsKeptBehindSentinels(t *testing.T) {
+func TestSentinelFaults(t *testing.T) {
 	t.Parallel()
 	name := func(fault sentinelFault) string { return fault.name }
 	for _, fault := range scene.RowsNamed(t, sentinelFaults(), name, "master killed") {

@@ -19,7 +19,7 @@ const deafness = 3 * time.Second
 // The negative controls: with the subscriptions of the client library, which the watcher that one writes first would use,
 // the same faults lose wake-ups. The library follows the master with its commands only.
 
-func TestUsualSubscriptionStaysWithTheOldMaster(t *testing.T) {
+func TestControlSubscriptionOfTheLibraryDuringAFailover(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{Replicas: 1})
@@ -37,7 +37,7 @@ func TestUsualSubscriptionStaysWithTheOldMaster(t *testing.T) {
 	g.Consistently(events, deafness).ShouldNot(Receive())
 }
 
-func TestUsualSubscriptionStaysWithTheOldOwner(t *testing.T) {
+func TestControlSubscriptionOfTheLibraryWhileASlotMoves(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})

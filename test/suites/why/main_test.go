@@ -18,6 +18,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,14 +94,24 @@ func start(ctx context.Context) error {
 func (s *setting) operate(ctx context.Context) (err error) {
 	s.operator, err = operator.Start(ctx, operator.Options{
 		Cluster: s.Cluster, Log: os.Stderr, Networks: "127.0.0.1/32",
-		Args: []string{"--redis-deny-cidrs=" + deniedHost + "/32", "--max-redis-servers-per-namespace=" + mostServers},
+		Args: []string{
+			"--redis-deny-cidrs=" + deniedHost + "/32", "--max-redis-servers-per-namespace=" + mostServers, "--zap-log-level=debug",
+		},
 	})
 	return err
 }
 
+// stop ends the operator and the control plane. It is an error if the log or a metric has a password.
 func (s *setting) stop(ctx context.Context) (err error) {
 	if s.operator != nil {
-		err = s.operator.Stop(ctx)
+		var metrics string
+		metrics, err = operator.Get(ctx, s.operator.MetricsURL())
+		err = errors.Join(err, s.operator.Stop(ctx))
+		for _, secret := range []string{password, wrong, "PRIVATE KEY"} {
+			if strings.Contains(metrics+s.operator.Logs(), secret) {
+				err = errors.Join(err, errors.New("the operator shows a secret"))
+			}
+		}
 	}
 	if s.ControlPlane != nil {
 		err = errors.Join(err, s.Cluster.Stop())

@@ -5,12 +5,18 @@ package why
 
 import (
 	"context"
+	"maps"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -22,7 +28,9 @@ import (
 
 const (
 	// loopback is the host of all servers, and password that of all users.
-	loopback, password = "127.0.0.1", "correct horse"
+	loopback = "127.0.0.1"
+	// password is that of all users, and wrong another one. Neither may be in what the operator says.
+	password, wrong = "correct horse", "battery staple"
 	// group is the consumer group of the streams.
 	group = "mailers"
 	// eventUnreachable is the event about a server that can't be reached.
@@ -163,11 +171,22 @@ func signingIn() []situation {
 		s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: password})
 		s.Update(redisOf(s.Address, signedIn("")))
 	})
+	// The server changes the user and ends the operator's connections, after a while in which all was well.
+	changed := func(name, words, rule, right string) situation {
+		return unreadable(name, failed, []string{words}, func(s *stage) {
+			s.user()
+			s.createWell(s.asUser())
+			s.permit("resetpass", rule)
+			s.redis("client", "kill", "user", s.Namespace)
+			s.push(1)
+		}, func(s *stage) { s.permit(">"+password, right) })
+	}
+	without.short = true
 	return []situation{
 		without,
 		unreadable("wrong-password", failed, []string{"rejected the credentials", "password"}, func(s *stage) {
 			s.user()
-			s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: "wrong"})
+			s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: wrong})
 			s.push(1)
 			s.create(s.asUser())
 		}, func(s *stage) { s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: password}) }),
@@ -176,6 +195,8 @@ func signingIn() []situation {
 			s.push(1)
 			s.create(s.asUser())
 		}, func(s *stage) { s.permit("on") }),
+		changed("password-changes-in-redis", "the password", ">"+wrong, "on"),
+		changed("user-is-switched-off", "enabled", "off", "on"),
 	}
 }
 
@@ -225,7 +246,25 @@ func permitting() []situation {
 		s.Expect(s.Redis.Del(s.t.Context(), s.Queue).Err()).To(Succeed())
 		s.push(2)
 	})
-	key.modes, kind.modes = everyMode, everyMode
+	key.modes, kind.modes, key.short = everyMode, everyMode, true
+	// A queue of another type is counted by another command.
+	ofType := func(command string, queue scaledjobv1.Queue, add func(s *stage)) situation {
+		return unreadable("no-permission-for-"+strings.ReplaceAll(command, "|", "-"), denied, []string{"Grant it +" + command}, func(s *stage) {
+			s.user("-" + command)
+			add(s)
+			s.waiting = 1
+			s.create(s.asUser(), func(spec *scaledjobv1.ScaledJobSpec) {
+				queue.Name = spec.QueueName
+				spec.QueueName, spec.Queues = "", []scaledjobv1.Queue{queue}
+			})
+		}, func(s *stage) { s.permit("+" + command) })
+	}
+	addScore := func(s *stage) { s.redis("zadd", s.Queue, 1, "message") }
+	noDatabase := unreadable("no-such-database", scaledjobv1.ReasonDatabaseNotFound, []string{"spec.redis.database"}, func(s *stage) {
+		s.push(1)
+		s.create(redisOf(s.Address, inDatabase(99)))
+	}, atShared)
+	noDatabase.short = true
 	several := unreadable("wrong-type-of-one-queue", scaledjobv1.ReasonWrongType, []string{`"NAMESPACE:letters" of spec.queues`}, func(s *stage) {
 		s.push(2)
 		letters := s.Queue[:len(s.Queue)-len("emails")] + "letters"
@@ -236,11 +275,31 @@ func permitting() []situation {
 		})
 	}, undo)
 	return []situation{
-		lacks("no-permission-for-command", "Grant it +llen", "-llen", "+llen"), key, kind, several,
-		unreadable("no-such-database", scaledjobv1.ReasonDatabaseNotFound, []string{"spec.redis.database"}, func(s *stage) {
+		lacks("no-permission-for-llen", "Grant it +llen", "-llen", "+llen"), key, kind, several,
+		ofType("scard", scaledjobv1.Queue{Type: scaledjobv1.QueueSet}, func(s *stage) { s.redis("sadd", s.Queue, "message") }),
+		ofType("hlen", scaledjobv1.Queue{Type: scaledjobv1.QueueHash}, func(s *stage) { s.redis("hset", s.Queue, "message", 1) }),
+		ofType("zcard", scaledjobv1.Queue{Type: scaledjobv1.QueueSortedSet}, addScore),
+		ofType("zcount", scaledjobv1.Queue{
+			Type: scaledjobv1.QueueSortedSet, SortedSet: &scaledjobv1.SortedSetQueue{Window: scaledjobv1.WindowDue},
+		}, addScore),
+		ofType("xlen", scaledjobv1.Queue{Type: scaledjobv1.QueueStream}, func(s *stage) { s.add(1) }),
+		ofType("xinfo|groups", scaledjobv1.Queue{
+			Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: group},
+		}, func(s *stage) {
+			s.add(1)
+			s.redis("xgroup", "create", s.Queue, group, "0")
+		}),
+		unreadable("no-permission-for-select", denied, []string{"Grant it +select"}, func(s *stage) {
+			s.user("-select")
+			options := *redisServer.Client().Options()
+			options.DB = 3
+			client := redis.NewClient(&options)
+			s.t.Cleanup(func() { _ = client.Close() })
+			s.Redis = client
 			s.push(1)
-			s.create(redisOf(s.Address, inDatabase(99)))
-		}, atShared),
+			s.create(redisOf(s.Address, signedIn(s.Namespace), inDatabase(int32(options.DB))))
+		}, func(s *stage) { s.permit("+select") }),
+		noDatabase,
 	}
 }
 
@@ -264,8 +323,22 @@ func encrypting() []situation {
 		})
 	})
 	undecided.restricted = true
+	outOfDate := func(name string, made func(*certificates.Authority, testing.TB, ...string) certificates.Pair) situation {
+		return unreadable(name, failed, []string{"expired or is not valid yet"}, func(s *stage) {
+			authority := certificates.NewAuthority(s.t)
+			s.putSecret(s.encryptedBy(authority, redistest.TLS{Server: made(authority, s.t, loopback)}))
+			s.create(redisOf(s.Address, secured(trusting)))
+			s.undo = func() { s.show(authority.Server(s.t, loopback)) }
+		}, undo)
+	}
+	unverified := unreadable("tls-unverified", failed, []string{"--allow-insecure-redis-tls"}, func(s *stage) {
+		s.putSecret(s.encrypted(loopback))
+		s.create(redisOf(s.Address, secured(&scaledjobv1.RedisTLS{InsecureSkipVerify: true})))
+	}, func(s *stage) { s.Update(redisOf(s.Address, secured(trusting))) })
+	unverified.short = true
 	return []situation{
-		undecided,
+		undecided, unverified,
+		outOfDate("tls-expired", (*certificates.Authority).Expired), outOfDate("tls-not-valid-yet", (*certificates.Authority).Future),
 		// Redis waits for the end of a line, which it never finds in a handshake.
 		unreachable("tls-with-plain-redis", []string{"set spec.redis.tls to {mode: Disabled}"}, func(s *stage) {
 			s.push(1)
@@ -294,15 +367,44 @@ func encrypting() []situation {
 			s.putSecret(s.encrypted(loopback))
 			s.create()
 		}, func(s *stage) { s.Update(redisOf(s.Address, secured(trusting))) }),
-		unreadable("tls-unverified", failed, []string{"--allow-insecure-redis-tls"}, func(s *stage) {
+		unreachable("tls-handshake-stalls", []string{"handshake did not finish in time"}, func(s *stage) {
 			s.putSecret(s.encrypted(loopback))
-			s.create(redisOf(s.Address, secured(&scaledjobv1.RedisTLS{InsecureSkipVerify: true})))
-		}, func(s *stage) { s.Update(redisOf(s.Address, secured(trusting))) }),
+			proxy := tcpproxy.New(s.t, s.Address)
+			proxy.Hold(tcpproxy.ToClient)
+			s.undo = func() { s.Expect(proxy.Pass()).To(Succeed()) }
+			s.create(redisOf(proxy.Addr(), secured(trusting)))
+		}, undo),
+		unreadable("tls-certificate-required", failed, []string{"certSecretRef"}, func(s *stage) {
+			s.putSecret(s.mutual())
+			s.create(redisOf(s.Address, secured(trusting)))
+		}, func(s *stage) { s.Update(redisOf(s.Address, secured(presenting))) }),
+		unreadable("tls-certificate-rejected", failed, []string{"certSecretRef"}, func(s *stage) {
+			secret := s.mutual()
+			other := certificates.NewAuthority(s.t).Client(s.t, "operator")
+			secret[scaledjobv1.DefaultCertificateKey], secret[scaledjobv1.DefaultPrivateKeyKey] = string(other.Certificate), string(other.Key)
+			s.putSecret(secret)
+			s.create(redisOf(s.Address, secured(presenting)))
+		}, undo),
 	}
 }
 
+// show has the server of the queue show another certificate from now on.
+func (s *stage) show(pair certificates.Pair) {
+	s.t.Helper()
+	folder := s.t.TempDir()
+	certificate, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
+	s.Expect(os.WriteFile(certificate, pair.Certificate, 0o600)).To(Succeed())
+	s.Expect(os.WriteFile(key, pair.Key, 0o600)).To(Succeed())
+	s.redis("config", "set", "tls-cert-file", certificate, "tls-key-file", key)
+}
+
 // trusting is TLS with the authority in the Secret redis.
-var trusting = &scaledjobv1.RedisTLS{CASecretRef: &scaledjobv1.SecretKeyReference{Name: "redis"}}
+var trusting = &scaledjobv1.RedisTLS{CASecretRef: inSecret}
+
+// presenting is TLS with the authority, and with a certificate of the operator, in the Secret redis.
+var presenting = &scaledjobv1.RedisTLS{CASecretRef: inSecret, CertSecretRef: inSecret, KeySecretRef: inSecret}
+
+var inSecret = &scaledjobv1.SecretKeyReference{Name: "redis"}
 
 func secured(by *scaledjobv1.RedisTLS) func(*scaledjobv1.Redis) {
 	return func(to *scaledjobv1.Redis) { to.TLS = by.DeepCopy() }
@@ -313,11 +415,32 @@ func secured(by *scaledjobv1.RedisTLS) func(*scaledjobv1.Redis) {
 func (s *stage) encrypted(name string) map[string]string {
 	s.t.Helper()
 	authority := certificates.NewAuthority(s.t)
-	s.on(redistest.New(s.t, redistest.Options{TLS: &redistest.TLS{Server: authority.Server(s.t, name)}}))
-	s.push(1)
-	right := map[string]string{scaledjobv1.DefaultCAKey: string(authority.Certificate())}
+	return s.encryptedBy(authority, redistest.TLS{Server: authority.Server(s.t, name)})
+}
+
+// mutual is encrypted for a server that also asks clients for a certificate.
+func (s *stage) mutual() map[string]string {
+	s.t.Helper()
+	authority := certificates.NewAuthority(s.t)
+	own := authority.Client(s.t, "operator")
+	secret := s.encryptedBy(authority, redistest.TLS{
+		Server: authority.Server(s.t, loopback), ClientCA: authority.Certificate(), Client: own,
+	})
+	secret[scaledjobv1.DefaultCertificateKey], secret[scaledjobv1.DefaultPrivateKeyKey] = string(own.Certificate), string(own.Key)
+	right := maps.Clone(secret)
 	s.undo = func() { s.putSecret(right) }
-	return right
+	return secret
+}
+
+// encryptedBy is encrypted for a server with these settings.
+func (s *stage) encryptedBy(authority *certificates.Authority, settings redistest.TLS) map[string]string {
+	s.t.Helper()
+	s.on(redistest.New(s.t, redistest.Options{TLS: &settings}))
+	s.push(1)
+	secret := map[string]string{scaledjobv1.DefaultCAKey: string(authority.Certificate())}
+	right := maps.Clone(secret)
+	s.undo = func() { s.putSecret(right) }
+	return secret
 }
 
 // dialing are situations of addresses that the operator does not connect to.
@@ -331,19 +454,20 @@ func dialing() []situation {
 			s.create(scene.At(net.JoinHostPort(host, port)))
 		}, func(s *stage) { s.Update(scene.At(redisServer.Addr())) })
 	}
+	network := elsewhere("denied-network", deniedHost, "--redis-allow-cidrs")
+	crowded := unreadable("too-many-servers", scaledjobv1.ReasonTooManyServers, []string{"--max-redis-servers-per-namespace"}, func(s *stage) {
+		for number, name := range []string{"first", "second", "third"} {
+			other := *s
+			other.Test = scene.NewTest(s.t, timeout, s.Beside(name, s.Queue+":"+name))
+			other.createWell(redisOf(s.Address, inDatabase(int32(number+1))))
+			s.undo = func() { other.Delete() }
+		}
+		s.push(1)
+		s.create()
+	}, undo)
+	network.short, crowded.short = true, true
 	return []situation{
-		elsewhere("denied-network", deniedHost, "--redis-allow-cidrs"),
-		elsewhere("metadata-address", "169.254.169.254", "some addresses are never allowed"),
-		unreadable("too-many-servers", scaledjobv1.ReasonTooManyServers, []string{"--max-redis-servers-per-namespace"}, func(s *stage) {
-			for number, name := range []string{"first", "second", "third"} {
-				other := *s
-				other.Test = scene.NewTest(s.t, timeout, s.Beside(name, s.Queue+":"+name))
-				other.createWell(redisOf(s.Address, inDatabase(int32(number+1))))
-				s.undo = func() { other.Delete() }
-			}
-			s.push(1)
-			s.create()
-		}, undo),
+		network, crowded, elsewhere("metadata-address", "169.254.169.254", "some addresses are never allowed"),
 	}
 }
 
@@ -370,9 +494,30 @@ func readingSecrets() []situation {
 		s.push(1)
 		s.create(s.asUser())
 	}, func(s *stage) { s.grant("", "secrets", "get") })
-	none.short, forbidden.restricted = true, true
+	withdrawn := unreadable("secret-deleted", missing, []string{`no Secret "redis"`}, func(s *stage) {
+		s.user()
+		s.createWell(s.asUser())
+		s.Expect(s.API.Delete(s.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "redis"}})).To(Succeed())
+		s.expect(unconnected(missing)) // Until then the operator uses the connections that it has.
+		s.push(1)
+	}, right)
+	invalid := func(name, words string, change func(s *stage, secret map[string]string)) situation {
+		return unreadable(name, scaledjobv1.ReasonSecretInvalid, []string{words, `"redis"`}, func(s *stage) {
+			secret := s.mutual()
+			change(s, secret)
+			s.putSecret(secret)
+			s.create(redisOf(s.Address, secured(presenting)))
+		}, undo)
+	}
+	noCertificate := invalid("ca-is-no-certificate", "contains no PEM certificate", func(_ *stage, secret map[string]string) {
+		secret[scaledjobv1.DefaultCAKey] = "none"
+	})
+	none.short, noCertificate.short, forbidden.restricted = true, true, true
 	return []situation{
-		none, forbidden,
+		none, forbidden, withdrawn, noCertificate,
+		invalid("key-of-another-certificate", "matches the private key", func(s *stage, secret map[string]string) {
+			secret[scaledjobv1.DefaultPrivateKeyKey] = string(certificates.NewAuthority(s.t).Client(s.t, "operator").Key)
+		}),
 		holds("no-key-in-secret", missing, []string{`"password"`, `"redis"`}, map[string]string{"other": password}),
 		holds("empty-password", scaledjobv1.ReasonSecretInvalid, []string{"is empty", `"redis"`}, map[string]string{scaledjobv1.DefaultPasswordKey: ""}),
 		{
@@ -380,7 +525,7 @@ func readingSecrets() []situation {
 			bring: func(s *stage) {
 				s.user()
 				s.createWell(s.asUser())
-				s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: "wrong"})
+				s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: wrong})
 				s.push(1)
 			},
 			says: claim{
@@ -395,22 +540,29 @@ func readingSecrets() []situation {
 
 // choosing are situations of servers of another kind than the spec says.
 func choosing() []situation {
-	const wrong = scaledjobv1.ReasonWrongMode
+	const otherMode = scaledjobv1.ReasonWrongMode
+	asCluster := unreadable("server-as-cluster", otherMode, []string{"not a node of a Redis Cluster", "mode: Standalone"}, func(s *stage) {
+		s.push(1)
+		s.create(redisOf(s.Address, inCluster))
+	}, atShared)
+	asCluster.short = true
 	return []situation{
-		unreadable("server-as-sentinel", wrong, []string{"addresses of the sentinels", "mode: Standalone"}, func(s *stage) {
+		unreadable("server-as-sentinel", otherMode, []string{"addresses of the sentinels", "mode: Standalone"}, func(s *stage) {
 			s.push(1)
 			s.create(redisOf(s.Address, bySentinel(redistest.MasterName)))
 		}, atShared),
-		unreadable("server-as-cluster", wrong, []string{"not a node of a Redis Cluster", "mode: Standalone"}, func(s *stage) {
+		asCluster,
+		unreadable("sentinel-as-cluster", otherMode, []string{"mode: Sentinel"}, func(s *stage) {
+			r := s.behindSentinel()
 			s.push(1)
-			s.create(redisOf(s.Address, inCluster))
-		}, atShared),
-		unreadable("sentinel-as-server", wrong, []string{"that of a sentinel", "mode: Sentinel"}, func(s *stage) {
+			s.create(redisOf(r.Sentinels[0].Addr(), inCluster))
+		}, func(s *stage) { s.Update(redisOf(s.Address)) }),
+		unreadable("sentinel-as-server", otherMode, []string{"that of a sentinel", "mode: Sentinel"}, func(s *stage) {
 			r := s.behindSentinel()
 			s.push(1)
 			s.create(redisOf(r.Sentinels[0].Addr()))
 		}, func(s *stage) { s.Update(redisOf(s.Address)) }),
-		unreadable("cluster-as-server", wrong, []string{"node of a Redis Cluster", "mode: Cluster"}, func(s *stage) {
+		unreadable("cluster-as-server", otherMode, []string{"node of a Redis Cluster", "mode: Cluster"}, func(s *stage) {
 			nodes := redistest.NewSharded(s.t, redistest.ShardedOptions{Masters: 2, Replicas: -1})
 			s.Redis = redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes.Addresses()})
 			owner, err := nodes.Owner(s.t.Context(), nodes.Nodes[0], s.Queue)
@@ -463,7 +615,7 @@ func electing() []situation {
 		}, undo),
 		unreachable("master-is-down", []string{"say that the master is down"}, func(s *stage) { s.monitored(second) }, undo),
 		// The sentinel has no doubt about the master, and only the operator can't reach it.
-		unreachable("sentinel-announces-unreachable-address", []string{"ADDRESS"}, func(s *stage) { s.monitored(hour) }, undo),
+		unreachable("sentinel-announces-unreachable-address", []string{"ADDRESS", "replica-announce-ip"}, func(s *stage) { s.monitored(hour) }, undo),
 		{
 			name: "replica",
 			bring: func(s *stage) {
@@ -524,7 +676,7 @@ func sharding() []situation {
 			}
 			s.create(redisOf(s.Address, inCluster))
 		}, undo),
-		unreachable("cluster-announces-unreachable-address", []string{"ADDRESS"}, func(s *stage) {
+		unreachable("cluster-announces-unreachable-address", []string{"ADDRESS", "cluster-announce-ip"}, func(s *stage) {
 			node := redistest.NewSharded(s.t, redistest.ShardedOptions{Masters: 1, Replicas: -1}).Nodes[0]
 			s.on(node)
 			s.push(1)
@@ -651,6 +803,58 @@ func notifying() []situation {
 			says: silent(metav1.ConditionUnknown, scaledjobv1.ReasonUnverified, "The first notification verifies it"),
 			cure: func(s *stage) { s.push(1) },
 			then: subscribed,
+		},
+		{
+			name: "notifications-switched-off",
+			bring: func(s *stage) {
+				s.on(redistest.New(s.t, redistest.Options{}))
+				s.createWell()
+				s.expect(subscribed...)
+				s.redis("config", "set", "notify-keyspace-events", "")
+				s.push(1)
+			},
+			says: silent(no, scaledjobv1.ReasonNotConfigured, "CONFIG SET notify-keyspace-events Klg"),
+			cure: func(s *stage) { s.redis("config", "set", "notify-keyspace-events", "Klg") },
+			then: subscribed,
+		},
+		{
+			name: "notifications-not-observed",
+			bring: func(s *stage) {
+				s.on(redistest.New(s.t, redistest.Options{Events: redistest.NoEvents}))
+				s.user("-config", "-client|tracking")
+				s.create(s.asUser(), scene.Polling(1))
+				s.Eventually(func() []string {
+					s.push(1)
+					s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(s.waiting))), s.explain)
+					return s.missing([]claim{silent(no, scaledjobv1.ReasonNoEventsObserved)})
+				}).Should(BeEmpty(), s.explain)
+			},
+			says: silent(no, scaledjobv1.ReasonNoEventsObserved, "l for lists", "The next notification verifies it"),
+			cure: func(s *stage) {
+				s.redis("config", "set", "notify-keyspace-events", "Klg")
+				s.push(1)
+			},
+			then: subscribed,
+		},
+		{
+			name: "too-many-notifications",
+			bring: func(s *stage) {
+				s.on(redistest.New(s.t, redistest.Options{}))
+				s.createWell()
+				s.Eventually(func() []string {
+					_, err := s.Redis.Pipelined(s.t.Context(), func(pipe redis.Pipeliner) error {
+						for range 10_000 {
+							pipe.Publish(s.t.Context(), s.Channel(), "lpush")
+						}
+						return nil
+					})
+					s.Expect(err).NotTo(HaveOccurred())
+					return s.missing([]claim{silent(no, scaledjobv1.ReasonTooManyNotifications)})
+				}).Should(BeEmpty(), s.explain)
+			},
+			says: silent(no, scaledjobv1.ReasonTooManyNotifications, "more keyspace notifications"),
+			cure: func(s *stage) { s.push(1) }, // The first change shows that Redis tracks the keys.
+			then: wellAnd(silent(no, scaledjobv1.ReasonTooManyNotifications, "Redis tracks the keys and tells the operator of changes")),
 		},
 		lacks("no-permission-to-subscribe", "SUBSCRIBE", "-subscribe", "+subscribe"),
 		lacks("no-permission-for-channel", "the channel __keyspace@0__:", "resetchannels", "&*"),

@@ -273,8 +273,7 @@ func (l *lazy[T]) get(t *testing.T, start func(context.Context) (T, error)) T {
 const newerField = "priority"
 
 // startRestricted starts a control plane with an operator, and takes the permissions to create Jobs and to read Secrets
-// from it when it runs. The CRD has another field, and lacks the rules for redis, as
-// an older one does.
+// from it when it runs. The CRD has another field, and lacks the rules for redis, as an older one does.
 func startRestricted(ctx context.Context) (_ *setting, err error) {
 	s := &setting{}
 	if s.ControlPlane, err = scene.NewControlPlane(ctx, cluster.Options{}); err != nil {

@@ -13,10 +13,12 @@ import (
 	"strings"
 	"testing"
 
+	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/cli"
@@ -127,6 +129,11 @@ func (w situation) play(t *testing.T, mode scaledjobv1.ScalingMode, title string
 		s.Expect(s.examined()).To(ContainElement(ContainSubstring("("+w.says.reason+")")), "kubectl scaledjob doctor")
 	}
 	s.expectOnce(w.event)
+	if w.says.isUnread() {
+		s.Expect(s.jobs()).To(BeEmpty(), "Jobs for a depth that is not known")
+	}
+	s.expectKstatus()
+	s.expectNoPassword()
 	s.record(title)
 	if w.cure != nil {
 		w.cure(s)
@@ -143,6 +150,8 @@ func (w situation) play(t *testing.T, mode scaledjobv1.ScalingMode, title string
 	}
 	s.expectJobs()
 	s.expectOnce(w.event)
+	s.expectKstatus()
+	s.expectNoPassword()
 }
 
 // expect waits until the conditions say all that is claimed.
@@ -175,6 +184,11 @@ func (c claim) usual() bool {
 	return slices.ContainsFunc(well, func(each claim) bool { return each.kind == c.kind && each.reason == c.reason })
 }
 
+// isUnread reports whether the depth of the queue can't be read. A missing consumer group is created by a first worker.
+func (c claim) isUnread() bool {
+	return c.kind == scaledjobv1.ConditionQueueConnected && c.status == no && c.reason != scaledjobv1.ReasonConsumerGroupNotFound
+}
+
 // isFault reports whether something is wrong, which is neither a limit of the spec nor only slower.
 func (c claim) isFault() bool {
 	switch c.kind {
@@ -185,6 +199,33 @@ func (c claim) isFault() bool {
 		return false
 	}
 	return c.status == no
+}
+
+// expectKstatus waits until the library by which tools wait for objects says the same as the conditions.
+func (s *stage) expectKstatus() {
+	s.t.Helper()
+	s.Eventually(func(g Gomega) {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJob"))
+		g.Expect(s.API.Get(s.t.Context(), s.Key(), object)).To(Succeed())
+		computed, err := kstatus.Compute(object)
+		g.Expect(err).NotTo(HaveOccurred())
+		conditions := s.Get().Status.Conditions
+		expected := kstatus.CurrentStatus
+		switch {
+		case apimeta.IsStatusConditionTrue(conditions, scaledjobv1.ConditionStalled):
+			expected = kstatus.FailedStatus
+		case apimeta.IsStatusConditionTrue(conditions, scaledjobv1.ConditionReconciling):
+			expected = kstatus.InProgressStatus
+		}
+		g.Expect(computed.Status).To(Equal(expected), computed.Message)
+	}).Should(Succeed(), s.explain)
+}
+
+// expectNoPassword makes sure that neither the status nor an event has a password.
+func (s *stage) expectNoPassword() {
+	s.t.Helper()
+	s.Expect(s.explain()).NotTo(Or(ContainSubstring(password), ContainSubstring(wrong)))
 }
 
 // examined is what kubectl scaledjob doctor finds in what the operator reports. The operator is no Deployment here, so that

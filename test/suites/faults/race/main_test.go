@@ -23,7 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
-	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 const (
@@ -38,11 +39,12 @@ var (
 
 	control *cluster.Cluster
 	api     client.Client // the administrator's
+	jobs    *witness.AllJobs
 )
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m, 0, start, stop)) }
 
-func start(ctx context.Context) (err error) {
+func start(ctx context.Context) error {
 	switch {
 	case *pushes > 0:
 	case testing.Short():
@@ -50,7 +52,10 @@ func start(ctx context.Context) (err error) {
 	default:
 		*pushes = 1000
 	}
-	control, api, err = operator.StartCluster(ctx, cluster.Options{Log: os.Stderr})
+	plane, err := scene.NewControlPlane(ctx, cluster.Options{Log: os.Stderr})
+	if err == nil {
+		control, api, jobs = plane.Cluster, plane.API, plane.AllJobs
+	}
 	return err
 }
 

@@ -65,8 +65,7 @@ func TestTheOverviewHasTheRightNumbers(t *testing.T) {
 	for panel, value := range map[string]float64{
 		"ScaledJobs": float64(len(stage.scaledJobs)), "Not Ready": 2, "Outstanding messages": 8, "Active Jobs": 4, "Leaders": 1, "Replicas": 2,
 		"Servers without notifications": 1,
-		// After a minute also those whose Jobs do not start.
-		"Limited": 4,
+		"Limited":                       2,
 	} {
 		queries := read(g)
 		i := slices.IndexFunc(queries, func(query dashboards.Query) bool { return query.Panel == panel && query.Dashboard != "scaledjob" })

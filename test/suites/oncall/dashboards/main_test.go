@@ -164,7 +164,7 @@ func tracked(ctx context.Context, s *scene.ScaledJob) error {
 	if err := s.Push(ctx, 1); err != nil {
 		return err
 	}
-	return awaitActive(ctx, s, 1)
+	return awaitReady(ctx, s)
 }
 
 // stream has 1 message, whose age the operator knows.
@@ -179,7 +179,7 @@ func stream(ctx context.Context, s *scene.ScaledJob) error {
 	if err := kind.Push(ctx, "message"); err != nil {
 		return err
 	}
-	return awaitActive(ctx, s, 1)
+	return awaitReady(ctx, s)
 }
 
 // refused has 1 message, and a quota that admits no Job.
@@ -200,6 +200,20 @@ func unreachable(ctx context.Context, s *scene.ScaledJob) error {
 
 func awaitActive(ctx context.Context, s *scene.ScaledJob, jobs int32) error {
 	return s.AwaitStatus(ctx, fmt.Sprint(jobs, " active Jobs"), func(object *scaledjobv1.ScaledJob) bool { return object.Status.ActiveJobs == jobs })
+}
+
+// awaitReady waits for one Job, and has its Pod be ready: it would count as one that does not start after a minute.
+func awaitReady(ctx context.Context, s *scene.ScaledJob) error {
+	return scene.Await(ctx, func(ctx context.Context) error {
+		jobs, err := stage.AllJobs.In(s.Namespace)
+		if err != nil {
+			return err
+		}
+		if len(jobs) != 1 {
+			return fmt.Errorf("there are %d Jobs of %s", len(jobs), s.Name)
+		}
+		return errors.Join(witness.Ready(ctx, s.API, client.ObjectKeyFromObject(jobs[0])), awaitActive(ctx, s, 1))
+	})
 }
 
 func stop(ctx context.Context) error {

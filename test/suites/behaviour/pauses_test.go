@@ -81,7 +81,7 @@ func TestJobsThatComeToNothingPauseCreationUntilTheTemplateIsCorrected(t *testin
 
 // The negative control: where Jobs take messages, those that end are replaced without a pause. It makes no difference
 // whether the depth falls, or more messages come than are taken: that some are taken is heard.
-func TestJobsThatTakeMessagesDoNotPauseCreation(t *testing.T) {
+func TestControlJobsThatTakeMessages(t *testing.T) {
 	t.Parallel()
 	const limit, rounds = 3, 8
 	for name, pushed := range map[string]int{"falling": 0, "growing": 2} {
@@ -114,40 +114,6 @@ func (s *scaledJob) jobBut(ended map[types.UID]bool) *batchv1.Job {
 	return left[0]
 }
 
-func TestPauseEndsOnceSuspensionIsLifted(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), ending(cluster.PodFailAfter))
-	s.awaitSubscription()
-	s.Push(3)
-	s.expectLimit(scaledjobv1.ReasonJobsFailing)
-	suspend := func(suspended bool) scene.Change {
-		return func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = suspended }
-	}
-	s.Update(suspend(true))
-	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonSuspended)
-	before := s.jobsEver()
-	s.Update(suspend(false))
-	s.Eventually(s.jobsEver).Should(BeNumerically(">=", before+3))
-}
-
-func TestPauseSurvivesARestartOfTheOperator(t *testing.T) {
-	t.Parallel()
-	s := newLonelyScaledJob(t)
-	s.create(scene.Polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 3 })
-	s.Operator = s.operate()
-	start := time.Now()
-	for range 5 {
-		s.Eventually(s.jobsEver).Should(BeNumerically(">=", 3))
-		s.failAll()
-		s.expectLimit(scaledjobv1.ReasonJobsFailing)
-		s.Expect(s.Operator.Kill()).To(Succeed())
-		s.Operator = s.operate()
-		s.Eventually(s.Reconciles).Should(BeNumerically(">", 0))
-		s.Expect(s.jobsEver()).To(BeNumerically("<=", 3+replaced+probes(start)))
-	}
-}
-
 // failAll has all Jobs fail, where nobody else sees to their status.
 func (s *scaledJob) failAll() {
 	s.t.Helper()
@@ -168,4 +134,99 @@ func (s *scaledJob) failAll() {
 			s.Expect(err).NotTo(HaveOccurred())
 		}
 	}
+}
+
+// Where no finished Job is kept, only the status says that creation pauses, and until when.
+func TestPauseSurvivesARestartWithoutAnyJob(t *testing.T) {
+	t.Parallel()
+	const messages, restarts = 5, 3
+	s := newLonelyScaledJob(t)
+	s.create(scene.Polling(1), func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.JobTemplate.Spec.TTLSecondsAfterFinished = new(int32(0))
+		spec.SuccessfulJobsHistoryLimit, spec.FailedJobsHistoryLimit = new(int32(0)), new(int32(0))
+	})
+	s.Operator = s.operate()
+	start := time.Now()
+	s.Push(messages)
+	s.Eventually(s.jobsEver).Should(Equal(messages))
+	for restart := range restarts {
+		s.Eventually(func() []*batchv1.Job {
+			s.failAll() // Those that have replaced others or are probes as well.
+			return s.jobs()
+		}).Should(BeEmpty())
+		s.expectLimit(scaledjobv1.ReasonJobsFailing)
+		s.Eventually(s.Status).Should(HaveField("CreationPausedUntil", Not(BeNil())))
+		before := s.Status().CreationPausedUntil
+		s.Expect(s.Operator.Kill()).To(Succeed())
+		s.Operator = s.operate()
+		s.Eventually(s.Reconciles).Should(BeNumerically(">", 0))
+		after, created := s.Status().CreationPausedUntil, s.jobsEver()
+		if time.Now().Before(before.Time) {
+			s.Expect(after).To(HaveValue(Equal(*before)))
+		}
+		// A probe whose status was not written before the end is not known afterwards.
+		s.Expect(created).To(BeNumerically("<=", messages+replaced+probes(start)+restart))
+		s.expectLimit(scaledjobv1.ReasonJobsFailing)
+	}
+}
+
+// Without a message, Jobs for minReplicas that end at once are replaced ever less often, however messages are noticed.
+func TestWorkersWithoutAMessagePauseCreation(t *testing.T) {
+	t.Parallel()
+	const minimum = 2
+	for name, c := range scene.Rows(t, map[string]struct {
+		mode  scaledjobv1.ScalingMode
+		learn scene.Change
+	}{
+		"events":   {scaledjobv1.ModeEvents, scene.Polling(scene.Never)},
+		"tracking": {scaledjobv1.ModeTracking, scene.Tracking},
+		"polling": {scaledjobv1.ModePolling, func(spec *scaledjobv1.ScaledJobSpec) {
+			spec.Notifications, spec.PollingIntervalSeconds = scaledjobv1.NotificationsDisabled, 1
+		}},
+	}, "tracking") {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScaledJob(t)
+			s.create(c.learn, ending(cluster.PodSucceedAfter), scene.AtMost(0))
+			s.Eventually(func() scaledjobv1.ScalingMode {
+				s.Push(1) // The first change shows that the server reports changes.
+				return s.Status().Mode
+			}).Should(Equal(c.mode))
+			s.empty()
+			start := time.Now()
+			s.Update(scene.AtMost(5*minimum), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = minimum })
+			s.expectLimit(scaledjobv1.ReasonNoProgress)
+			// The first Jobs do not count if the operator has not settled on its source of events before they are there.
+			s.Expect(s.jobsEver()).To(BeNumerically("<=", 2*minimum+replaced))
+			before := s.jobsEver()
+			s.Eventually(s.jobsEver).Should(BeNumerically(">", before), "a probe")
+			s.awaitResyncs()
+			s.Expect(s.jobsEver()).To(BeNumerically("<=", 2*minimum+replaced+probes(start)))
+			s.expectLimit(scaledjobv1.ReasonNoProgress)
+
+			s.Update(running)
+			s.expectNoLimit()
+		})
+	}
+}
+
+// As soon as workers do their work again, the number of Jobs doubles until all that are due are there.
+func TestWorkersThatRecoverSoonWorkOffTheQueue(t *testing.T) {
+	t.Parallel()
+	const broken, messages = 3, 20
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), ending(cluster.PodFailAfter), running, scene.AtMost(broken))
+	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
+	s.Push(messages)
+	s.Eventually(s.jobsEver).Should(Equal(broken))
+	for _, job := range s.jobs() {
+		s.fail(job)
+	}
+	s.expectLimit(scaledjobv1.ReasonJobsFailing)
+	s.Update(scene.AtMost(messages))
+	s.startWorkers(1)
+	s.Eventually(s.Depth).WithArguments(t.Context()).WithTimeout(30 * time.Second).Should(BeZero())
+	s.expectNoLimit()
+	s.Eventually(s.Status).Should(HaveField("CreationPausedUntil", BeNil()))
+	s.Eventually(s.events).WithArguments("CreationResumed").Should(Equal(1))
 }

@@ -1,0 +1,313 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package race
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
+)
+
+const (
+	// batchSize is how many ScaledJobs race at the same time.
+	batchSize = 250
+	// slowly is how many of them are disturbed at once where each has to be. The
+	// operator keeps up then, and acts while the push is on its way.
+	slowly = 4
+)
+
+// env is where the batches are, one after the other.
+type env struct {
+	namespace string
+	source    source
+	redis     *redistest.Server
+	// address is the server's, behind a network.
+	address    string
+	random     *rand.Rand
+	scaledJobs int // that there have been
+}
+
+func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
+
+// moments are what chance decides about one push.
+type moments struct {
+	// offset is how long after the disturbance the push comes. It counts from the
+	// beginning of the request, or if follows is set from the answer to it.
+	offset  time.Duration
+	follows bool
+	// back says that an edit is undone, and gap how long after it was made.
+	back bool
+	gap  time.Duration
+}
+
+// stage is one way to disturb a subscription.
+type stage struct {
+	name string
+	// window is the longest offset.
+	window time.Duration
+	// parallel is how many scaledJobs are disturbed at the same time.
+	parallel int
+	// edits says that the scaledJob is pointed at its other queue.
+	edits   bool
+	disturb func(ctx context.Context, w *batch, r *scaledJob, m moments) error
+}
+
+// The names of the stages.
+const (
+	created = "a ScaledJob is made"
+	edited  = "the queue is edited"
+	killed  = "the connection is killed"
+)
+
+// stages follow on each other. It takes the operator a moment to act on what is
+// asked of the API server, and a tenth of a second to connect again.
+var stages = []stage{
+	{name: created, window: 30 * time.Millisecond, parallel: slowly, disturb: create},
+	{name: edited, window: 30 * time.Millisecond, parallel: slowly, edits: true, disturb: edit},
+	{name: killed, window: 200 * time.Millisecond, parallel: batchSize, disturb: kill},
+}
+
+func (s stage) draw(random *rand.Rand) moments {
+	return moments{
+		offset:  time.Duration(random.Int64N(int64(s.window))),
+		follows: random.IntN(2) == 0,
+		back:    random.IntN(2) == 0,
+		gap:     time.Duration(random.Int64N(int64(5 * time.Millisecond))),
+	}
+}
+
+func create(ctx context.Context, _ *batch, r *scaledJob, _ moments) error { return r.create(ctx) }
+
+// edit has the ScaledJob look at its other queue, in which all messages but the last are as well, or only for a moment.
+func edit(ctx context.Context, _ *batch, r *scaledJob, m moments) error {
+	if err := r.move(ctx); err != nil || !m.back {
+		return err
+	}
+	return errors.Join(scene.Pause(ctx, m.gap), r.move(ctx))
+}
+
+// kill ends the connection that all scaledJobs share, once. It returns when that has ended, for each of them.
+func kill(ctx context.Context, w *batch, r *scaledJob, _ moments) error {
+	if r != w.scaledJobs[0] {
+		select {
+		case <-w.killed:
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	}
+	defer close(w.killed)
+	ended, err := w.source.kill(ctx, w.redis)
+	if err == nil && ended == 0 {
+		return errors.New("there was no subscription to kill")
+	}
+	return err
+}
+
+// batch is some ScaledJobs that go through the stages together.
+type batch struct {
+	*env
+
+	scaledJobs []*scaledJob
+	// killed is closed once the connection has been killed.
+	killed chan struct{}
+}
+
+// newBatch is one of so many scaledJobs, or as many as may race at the same time.
+func (a *env) newBatch(scaledJobs int) *batch {
+	w := &batch{env: a}
+	for range min(scaledJobs, batchSize) {
+		a.scaledJobs++
+		w.scaledJobs = append(w.scaledJobs, newScaledJob(fmt.Sprintf("scaledjob-%d", a.scaledJobs), a))
+	}
+	return w
+}
+
+// play has every scaledJob disturbed, and pushes one message to each meanwhile. Those whose Job does not come within
+// the limit leave the batch and are returned. The others are quiet then: no pass is due before the resync.
+func (w *batch) play(ctx context.Context, s stage, limit time.Duration) (lost []*scaledJob, err error) {
+	if err := w.collide(ctx, s); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.name, err)
+	}
+	err = wait.PollUntilContextTimeout(ctx, pollInterval, limit, true, func(context.Context) (bool, error) {
+		lost = w.missing()
+		return len(lost) == 0, nil
+	})
+	if err != nil && !wait.Interrupted(err) {
+		return nil, err
+	}
+	w.scaledJobs = slices.DeleteFunc(slices.Clone(w.scaledJobs), func(r *scaledJob) bool { return slices.Contains(lost, r) })
+	return lost, wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, w.quiet)
+}
+
+func (w *batch) collide(ctx context.Context, s stage) error {
+	w.killed = make(chan struct{})
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(s.parallel)
+	for _, r := range w.scaledJobs {
+		m := s.draw(w.random)
+		all.Go(func() error { return w.race(ctx, s, r, m) })
+	}
+	return all.Wait()
+}
+
+// race disturbs a scaledJob and pushes a message to the queue that it is to look at in the end.
+func (w *batch) race(ctx context.Context, s stage, r *scaledJob, m moments) error {
+	key := r.object.Spec.QueueName
+	if s.edits {
+		if err := r.fillOther(ctx); err != nil {
+			return err
+		}
+		if !m.back {
+			key = r.other()
+		}
+	}
+	var both errgroup.Group
+	answered := make(chan struct{})
+	both.Go(func() error {
+		defer close(answered)
+		return s.disturb(ctx, w, r, m)
+	})
+	both.Go(func() error {
+		if m.follows {
+			<-answered
+		}
+		return errors.Join(scene.Pause(ctx, m.offset), r.push(ctx, key))
+	})
+	return both.Wait()
+}
+
+// missing are the scaledJobs with too few Jobs, and surplus those with too many.
+func (w *batch) missing() []*scaledJob {
+	return w.those(func(r *scaledJob) bool { return jobs.EverOf(client.ObjectKeyFromObject(r.object)) < r.due })
+}
+
+func (w *batch) surplus() []*scaledJob {
+	return w.those(func(r *scaledJob) bool { return jobs.EverOf(client.ObjectKeyFromObject(r.object)) > r.due })
+}
+
+func (w *batch) those(are func(*scaledJob) bool) (found []*scaledJob) {
+	for _, r := range w.scaledJobs {
+		if are(r) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// quiet says whether the operator has reported all it did: a change of the status
+// that waits to be written is a reason for another pass.
+func (w *batch) quiet(ctx context.Context) (bool, error) {
+	var list scaledjobv1.ScaledJobList
+	if err := api.List(ctx, &list, client.InNamespace(w.namespace)); err != nil {
+		return false, err
+	}
+	reported := map[types.UID]*scaledjobv1.ScaledJob{}
+	for i := range list.Items {
+		reported[list.Items[i].UID] = &list.Items[i]
+	}
+	for _, r := range w.scaledJobs {
+		if now := reported[r.object.UID]; now == nil || !r.isReported(now) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// end takes away all that the batch has made.
+func (w *batch) end(ctx context.Context) error {
+	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
+	return errors.Join(
+		api.DeleteAllOf(ctx, &scaledjobv1.ScaledJob{}, client.InNamespace(w.namespace)),
+		api.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(w.namespace), background),
+		w.redis.Client().FlushAll(ctx).Err())
+}
+
+// scaledJob is a ScaledJob with two queues, of which it looks at one at a time. Its
+// Jobs never finish, so that each message asks for one more.
+type scaledJob struct {
+	redis  *redistest.Server
+	object *scaledjobv1.ScaledJob
+	keys   [2]string
+	// due is how many Jobs there should be, which is the length of the queue.
+	due int
+}
+
+func newScaledJob(name string, a *env) *scaledJob {
+	unlimited := int32(1000)
+	r := &scaledJob{redis: a.redis, keys: [2]string{name + ":here", name + ":there"}}
+	r.object = &scaledjobv1.ScaledJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name},
+		Spec: scaledjobv1.ScaledJobSpec{
+			QueueName:              r.keys[0],
+			RedisAddress:           a.address,
+			Threshold:              1,
+			MaxReplicas:            &unlimited,
+			PollingIntervalSeconds: 3600,
+			Notifications:          a.source.notifications,
+			JobTemplate:            witness.IdleJob(),
+		},
+	}
+	return r
+}
+
+// String tells which scaledJob it is, for messages.
+func (r *scaledJob) String() string { return fmt.Sprintf("%s with %d Jobs due", r.object.Name, r.due) }
+
+func (r *scaledJob) create(ctx context.Context) error { return api.Create(ctx, r.object) }
+
+// other is the queue that the scaledJob does not look at.
+func (r *scaledJob) other() string {
+	if r.object.Spec.QueueName == r.keys[0] {
+		return r.keys[1]
+	}
+	return r.keys[0]
+}
+
+// move points the ScaledJob at its other queue.
+func (r *scaledJob) move(ctx context.Context) error {
+	before := r.object.DeepCopy()
+	r.object.Spec.QueueName = r.other()
+	return api.Patch(ctx, r.object, client.MergeFrom(before))
+}
+
+// fillOther makes the other queue as long as this one.
+func (r *scaledJob) fillOther(ctx context.Context) error {
+	messages := make([]any, r.due)
+	for i := range messages {
+		messages[i] = "message"
+	}
+	pipe := r.redis.Client().TxPipeline()
+	pipe.Del(ctx, r.other())
+	pipe.LPush(ctx, r.other(), messages...)
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// push asks for one more Job.
+func (r *scaledJob) push(ctx context.Context, key string) error {
+	r.due++
+	return r.redis.Client().LPush(ctx, key, "message").Err()
+}
+
+// isReported says whether the status shows the last push and its Job.
+func (r *scaledJob) isReported(now *scaledjobv1.ScaledJob) bool {
+	status := now.Status
+	return status.ObservedGeneration == now.Generation &&
+		status.QueueDepth != nil && *status.QueueDepth == int64(r.due) && int(status.ActiveJobs) == r.due
+}

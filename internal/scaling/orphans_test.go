@@ -110,3 +110,37 @@ func TestMayHaveShrunk(t *testing.T) {
 		NewWithT(t).Expect(c.now.mayHaveShrunk(c.before)).To(Equal(c.want), name)
 	}
 }
+
+func TestHasShrunk(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	before := QueueState{Depth: 7, Progress: "1-1", ShrunkAt: start}
+	for _, c := range []struct {
+		now  QueueState
+		want bool
+	}{
+		{before, false},
+		{QueueState{Depth: 8, Progress: "1-1", ShrunkAt: start}, false},
+		{QueueState{Depth: 6, Progress: "1-1", ShrunkAt: start}, true},
+		{QueueState{Depth: 7, Progress: "2-1", ShrunkAt: start}, true},
+		{QueueState{Depth: 7, Progress: "1-1", ShrunkAt: start.Add(time.Second)}, true},
+	} {
+		g.Expect(c.now.hasShrunk(before)).To(Equal(c.want), "%+v", c.now)
+	}
+}
+
+// Jobs for orphans that have succeeded end the limit for the others as soon as all that are due may be created.
+func TestOrphansAreNoneOnceAllTheirJobsMayBeCreated(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ due, free, orphaned int64 }{{4, 0, 4}, {3, 0, 4}, {2, 0, 0}, {3, 1, 0}, {2, 2, 4}} {
+		l := newQueueWithJobs(t, 100)
+		for _, inProgress := range []int64{5, 5, 4} {
+			l.now = l.now.Add(OrphanedAfter)
+			l.queue.InProgress = inProgress
+			l.look()
+		}
+		allowed := l.creation.Allowed(c.due, c.free, l.now)
+		l.creation.Created(make([]int64, allowed), c.due, c.free, l.now)
+		l.Expect(l.creation.Orphaned()).To(Equal(c.orphaned), "%d are due, %d of them for others", c.due, c.free)
+	}
+}

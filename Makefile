@@ -19,19 +19,15 @@ help: ## Show this list.
 	@awk -F ':.*## ' '/^##@ / {print "\n" substr($$0, 5)} \
 	/^[a-z0-9-]+:.*## / {gsub(/ \| /, sprintf("\n%17s", ""), $$2); printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# Puts the programs of a control plane into the cache folder. K8S=1.34 selects another minor version of Kubernetes, and
-# PARTS=compile downloads nothing. Go's temporary files are in bin: from there Go replaces a program as a whole, because
-# another make may run it, and what an interrupted Go leaves is removed. Go skips a folder whose name begins with a dot.
-PREPARE = [ -e bin/prepare ] || echo "First bin/prepare is compiled, which takes about half a minute. It shows how long the rest takes."; \
-	mkdir -p bin; GOTMPDIR=$$(mktemp -d "$$PWD/bin/.go-XXXXXX"); trap 'rm -rf "$$GOTMPDIR"' EXIT; export GOTMPDIR; \
-	go build -buildvcs=false -o bin/prepare ./test/kit/cluster/binaries/prepare && bin/prepare
-
 ##@ Try it
 
 .PHONY: demo
 demo: ## Show the operator at work, then remove everything. | SCENE=burst plays one scene, SCENE=list lists them. REDIS=host:port uses your Redis. | KEEP=1 leaves everything running until Ctrl-C.
 	@[ -e bin/demo ] || printf "%s\n" "The demo takes 90 seconds. Before that, it is compiled, which takes minutes the first time." "Ctrl-C stops it, and the same command continues."
-	@$(PREPARE) demo $(if $(REDIS),-redis='$(REDIS)') $(if $(KEEP),-keep) $(SCENE) || [ $$? = 130 ]
+	@hack/programs.sh etcd kube-apiserver kube-controller-manager > /dev/null && \
+	hack/programs.sh compile "the demo" bin/demo -buildvcs=false -ldflags=-w ./hack/demo && \
+	hack/programs.sh compile "the operator" /dev/null -buildvcs=false -ldflags=-w ./cmd && \
+	bin/demo $(if $(REDIS),-redis='$(REDIS)') $(if $(KEEP),-keep) $(SCENE) || [ $$? = 130 ]
 
 .PHONY: picture
 picture: ## Regenerate docs/images/demo.svg from a real run, on a real Redis. Needs tmux and redis-cli.
@@ -56,7 +52,7 @@ build: ## Build the operator into bin/manager, and the plugin of kubectl into bi
 
 .PHONY: parts
 parts: ## Get what test and bench need, once per version: the control plane, kubectl and Redis. | K8S=1.34 selects a version of Kubernetes, PARTS=compile downloads nothing, REDIS_SERVER=valkey uses Valkey.
-	@$(PREPARE)
+	@hack/programs.sh
 
 .PHONY: test
 test: parts ## Run each promise once, on a real API server and a real Redis. | PACKAGES=./internal/... selects packages, RUN=TestName tests.

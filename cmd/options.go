@@ -94,6 +94,8 @@ func (o *options) bind() *flag.FlagSet {
 	o.bindRedisAccess(flags)
 	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
 	o.zap.BindFlags(flags)
+	// The text of controller-runtime names another default than the one that it uses.
+	flags.Lookup("zap-time-encoding").Usage = "Zap `encoding` of times: epoch, millis, nano, iso8601, rfc3339 or rfc3339nano. The default is rfc3339."
 	config.RegisterFlags(flags)
 	return flags
 }

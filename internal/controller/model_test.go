@@ -47,15 +47,19 @@ func TestModel(t *testing.T) {
 func TestModelFindsWeaknesses(t *testing.T) {
 	t.Parallel()
 	const seeds = 300
-	for name, weak := range map[string]weakness{
-		"counts on a cache that lags":                    {gateOpen: true, namesAtRandom: true},
-		"sends a create again by another name":           {namesAtRandom: true},
-		"counts on a cache that lags, but names by rule": {gateOpen: true},
+	for name, c := range map[string]struct {
+		weak  weakness
+		known int // A seed that has shown the weakness. It is tried first.
+	}{
+		"counts on a cache that lags":                    {weakness{gateOpen: true, namesAtRandom: true}, 0},
+		"sends a create again by another name":           {weakness{namesAtRandom: true}, 0},
+		"counts on a cache that lags, but names by rule": {weakness{gateOpen: true}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for seed := range seeds {
-				if broken := runOnce(t, seed, weak); broken != nil {
+			for i := range seeds {
+				seed := (c.known + i) % seeds
+				if broken := runOnce(t, seed, c.weak); broken != nil {
 					t.Logf("seed %d: %v", seed, broken)
 					return
 				}

@@ -13,8 +13,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/bench/results"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
-	"miracle.dev/scaledjob-operator/test/kit/gobuild"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -69,7 +69,7 @@ func (s *setting) start(ctx context.Context, log io.Writer) (err error) {
 
 // buildLoop also lets the loop be who the operator is, with the same rights and the same priority at the API server.
 func (s *setting) buildLoop(ctx context.Context) error {
-	if _, err := (gobuild.Command{}).Output(ctx, "build", "-o="+s.file("loop"), "miracle.dev/scaledjob-operator/test/bench/loop"); err != nil {
+	if _, err := programs.Go(ctx, "", "build", "-o="+s.file("loop"), "miracle.dev/scaledjob-operator/test/bench/loop"); err != nil {
 		return fmt.Errorf("building the minimal loop: %w", err)
 	}
 	access, err := s.control.ServiceAccountConfig(ctx, operator.Namespace, operator.ServiceAccount)

@@ -14,7 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 const profiles = "/debug/pprof/"
@@ -63,7 +63,7 @@ func TestProfilesAreServedUntilTheOperatorEnds(t *testing.T) {
 func TestAddressesThatOthersReachServeNoProfiles(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	path, err := binary.Path(t.Context(), nil)
+	path, err := programs.Operator(t.Context(), nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	output, err := exec.CommandContext(t.Context(), path, "--pprof-bind-address=:6060").CombinedOutput()
 	var exit *exec.ExitError

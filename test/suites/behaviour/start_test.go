@@ -26,7 +26,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -122,7 +122,7 @@ type earlyOperator struct {
 func startEarly(t *testing.T, kubeconfig string, args ...string) *earlyOperator {
 	t.Helper()
 	g := NewWithT(t)
-	path, err := binary.Path(t.Context(), nil)
+	path, err := programs.Operator(t.Context(), nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	box, err := sandbox.New()
 	g.Expect(err).NotTo(HaveOccurred())

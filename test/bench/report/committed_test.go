@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/bench/results"
 )
 
 const (
@@ -56,4 +58,14 @@ func TestPagesWithMistakesAreNotDrawn(t *testing.T) {
 		_, err := d.page("README.md", wrong)
 		g.Expect(err).To(MatchError(ContainSubstring(expected)), wrong)
 	}
+}
+
+func TestALogarithmicPlotHasNoPlaceForZero(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	made, err := plot([]*results.Run{{Measurements: []results.Measurement{{Name: "scale", Figures: []results.Figure{
+		results.Alone("1 ScaledJobs: CPU at rest", "cores", 0), results.Alone("100 ScaledJobs: CPU at rest", "cores", 0.5),
+	}}}}}, "scale-cpu")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(made.Lines).To(ConsistOf(HaveField("Points", [][2]float64{{100, 0.5}})))
 }

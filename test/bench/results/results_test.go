@@ -106,6 +106,15 @@ func TestNumbers(t *testing.T) {
 	g.Expect(Spread{Median: 4.4, Least: 4.4, Most: 4.4001}.show("/s")).To(Equal("4.4 per second"))
 }
 
+func TestRunsShowWhetherTheTreeHadChanges(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	run := runOf(Alone("p50", "ms", 4))
+	run.Go, run.Kubernetes, run.Redis, run.CPU, run.Cores, run.Load, run.Modified = "go1.26.0", "v1.37.0", "Redis 7.0.15", "A CPU", 2, 0.25, true
+	g.Expect(Runs([]*Run{run})).To(HaveSuffix(
+		"| 2030-01-02 03:04 | 0123456789ab, with changes | 1.26.0 | 1.37.0 | Redis 7.0.15 | 2 cores, A CPU | 0.25 | latency |\n"))
+}
+
 // Whoever reads the documents finds each field explained.
 func TestEveryFieldIsDocumented(t *testing.T) {
 	t.Parallel()

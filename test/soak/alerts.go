@@ -96,8 +96,8 @@ func (s *soak) reportAlerts(ctx context.Context, lasting time.Duration) error {
 	return err
 }
 
-// quiet says of each alert how often it was evaluated, and how many samples of it were pending, in a storm that lasted for
-// so long. An alert that was never evaluated, or could not be, is an error.
+// quiet says of each alert how often it was evaluated, and how many samples of it were pending, in a storm that lasted
+// for so long. An alert that was never evaluated, or could not be, is an error.
 func quiet(rules []prometheus.Rule, pending []prometheus.Sample, lasting time.Duration) (string, error) {
 	if len(rules) == 0 {
 		return "", errors.New("there are no alerts")

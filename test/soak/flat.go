@@ -46,8 +46,7 @@ const (
 	roomSeries = 15
 )
 
-// grown returns an error for each of the vitals that is not flat, and nil if all
-// are.
+// grown returns an error for each of the vitals that is not flat, and nil if all are.
 func grown(before, after vitals) error {
 	var errs []error
 	for _, c := range []struct {

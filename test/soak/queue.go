@@ -92,8 +92,7 @@ func (q *queue) check() error {
 	return nil
 }
 
-// push adds messages. That the server does not take them is no error, and neither
-// is it known then whether it did.
+// push adds messages. That the server does not take them is no error, and neither is it known then whether it did.
 func (q *queue) push(ctx context.Context, messages int) {
 	_ = q.Push(ctx, messages)
 }

@@ -18,15 +18,13 @@ import (
 )
 
 const (
-	// Between two faults of a server there is so much time, in which the operator
-	// recovers or does not.
+	// Between two faults of a server there is so much time, in which the operator recovers or does not.
 	leastCalm, mostCalm = time.Second, 10 * time.Second
 	// longestFault bounds how long a fault lasts.
 	longestFault = 10 * time.Second
 	// answerTimeout bounds what is asked of a server that may be down.
 	answerTimeout = 2 * time.Second
-	// strikeTimeout bounds a fault from its beginning until the server is well again,
-	// and the operator too.
+	// strikeTimeout bounds a fault from its beginning until the server is well again, and the operator too.
 	strikeTimeout = 5 * time.Minute
 	// During a fault and until shortly after it, some messages come to each queue.
 	faultyBurst            = 2
@@ -37,14 +35,12 @@ const (
 type server struct {
 	name   string
 	target *faults.Target
-	// client is for messages, so that the one which brings faults about is never
-	// without a connection.
+	// client is for messages, so that the one which brings faults about is never without a connection.
 	client *goredis.Client
 	random *rand.Rand
 	queues []*queue
-	// faulty is held from the beginning of a fault until the operator has recovered
-	// from it, and held for reading by those who must not be at work then: any other
-	// message, and any Job that ends, would have the operator look.
+	// faulty is held from the beginning of a fault until the operator has recovered from it, and held for reading by
+	// those who must not be at work then: any other message, and any Job that ends, would have the operator look.
 	faulty sync.RWMutex
 }
 
@@ -66,9 +62,8 @@ func newClient(address string) *goredis.Client {
 
 func (s *server) close() error { return errors.Join(s.client.Close(), s.target.Close()) }
 
-// suffer has one fault after the other strike the server until ctx ends, all of
-// the catalogue in an order of chance, and then all again. It calls struck with
-// each that is over.
+// suffer has one fault after the other strike the server until ctx ends, all of the catalogue in an order of chance,
+// and then all again. It calls struck with each that is over.
 func (s *server) suffer(ctx context.Context, struck func(on *server, fault faults.Fault)) error {
 	var deck []faults.Fault
 	for scene.Pause(ctx, between(s.random, leastCalm, mostCalm)) == nil {
@@ -109,8 +104,7 @@ func (s *server) strike(ctx context.Context, fault faults.Fault, lasting time.Du
 	return nil
 }
 
-// strikeAndPush pushes messages at random moments until a random one after the
-// end of the fault.
+// strikeAndPush pushes messages at random moments until a random one after the end of the fault.
 func (s *server) strikeAndPush(ctx context.Context, fault faults.Fault, lasting time.Duration) error {
 	end := between(s.random, 0, longestEnd)
 	gaps := rand.New(rand.NewPCG(s.random.Uint64(), 0))

@@ -24,10 +24,9 @@ const (
 	settledAfter = 2 * time.Second
 )
 
-// settle sees that no wake-up was lost: every message that waits has its Job, as
-// far as the limits allow, though no other message comes that would have the
-// operator look. Then it has the workers empty the queues, and a few more messages
-// come, for which there must be as many Jobs. It leaves nothing behind.
+// settle sees that no wake-up was lost: every message that waits has its Job, as far as the limits allow, though no
+// other message comes that would have the operator look. Then it has the workers empty the queues, and a few more
+// messages come, for which there must be as many Jobs. It leaves nothing behind.
 func (s *soak) settle(ctx context.Context) error {
 	for _, step := range []func(*queue, context.Context) error{(*queue).awaitDue, (*queue).drain, (*queue).probe, (*queue).drain} {
 		steps, ctx := errgroup.WithContext(ctx)
@@ -44,8 +43,7 @@ func (s *soak) settle(ctx context.Context) error {
 	return s.check()
 }
 
-// awaitDue waits until there is a Job for every message that waits, or as many as
-// may be.
+// awaitDue waits until there is a Job for every message that waits, or as many as may be.
 func (q *queue) awaitDue(ctx context.Context) error {
 	var due, present int
 	err := q.await(ctx, func(depth int) bool {

@@ -23,8 +23,7 @@ import (
 
 const (
 	servers = 3
-	// Each server has queues whose workers keep up, and one that is at its limit all
-	// the time.
+	// Each server has queues whose workers keep up, and one that is at its limit all the time.
 	busyQueues                = 3
 	busyLimit, saturatedLimit = 20, 5
 	// The mean gap between bursts of messages to a queue at its limit.
@@ -60,8 +59,7 @@ type soak struct {
 	queues    []*queue
 	strangers []*redistest.Scripted
 	api       *api
-	// operating is held while there is no operator, and held for reading by those who
-	// ask it something.
+	// operating is held while there is no operator, and held for reading by those who ask it something.
 	operating sync.RWMutex
 
 	begun  time.Time
@@ -162,9 +160,8 @@ func (s *soak) runWell(ctx context.Context, lasting time.Duration) error {
 	return s.reportAlerts(ctx, lasting)
 }
 
-// run storms for as long. In the first part of it, operators end and others take
-// their place. Then one stays, which is compared at rest: after it has got warm and
-// at the end.
+// run storms for as long. In the first part of it, operators end and others take their place. Then one stays, which is
+// compared at rest: after it has got warm and at the end.
 func (s *soak) run(ctx context.Context, lasting time.Duration) error {
 	part := lasting / parts
 	if err := s.storm(ctx, part, upheavals()); err != nil {
@@ -243,8 +240,7 @@ func (s *soak) trouble(ctx context.Context, all *errgroup.Group, upheavals []uph
 // newRandom makes another source of chance.
 func (s *soak) newRandom() *rand.Rand { return rand.New(rand.NewPCG(s.random.Uint64(), 0)) }
 
-// watchOver holds the Jobs against the messages all the time, and reports now and
-// then.
+// watchOver holds the Jobs against the messages all the time, and reports now and then.
 func (s *soak) watchOver(ctx context.Context) error {
 	reported := time.Now()
 	for scene.Pause(ctx, checkInterval) == nil {

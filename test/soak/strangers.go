@@ -12,9 +12,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/suites/faults"
 )
 
-// listen has all strangers listen until the soak ends. Each has the same address in
-// every storm: the operator keeps a connection to a server for a while though no
-// ScaledJob names it any more.
+// listen has all strangers listen until the soak ends. Each has the same address in every storm: the operator keeps a
+// connection to a server for a while though no ScaledJob names it any more.
 func (s *soak) listen() error {
 	for _, stranger := range faults.Strangers() {
 		listening, err := redistest.StartScripted(stranger.Script)

@@ -11,8 +11,7 @@ import (
 	"os/exec"
 )
 
-// playSuites runs the long forms of the tests that have one, with their output to
-// log.
+// playSuites runs the long forms of the tests that have one, with their output to log.
 func playSuites(ctx context.Context, log io.Writer, seed uint64) error {
 	for _, suite := range [][]string{
 		{"./test/suites/faults", "-args", "-long"},

@@ -43,8 +43,7 @@ func upheavals() []upheaval {
 	}
 }
 
-// upheave has one of these strike after the other until ctx ends, all in an order
-// of chance, and then all again.
+// upheave has one of these strike after the other until ctx ends, all in an order of chance, and then all again.
 func (s *soak) upheave(ctx context.Context, random *rand.Rand, all []upheaval) error {
 	for order := []int(nil); scene.Pause(ctx, between(random, leastPeace, mostPeace)) == nil; order = order[1:] {
 		if len(order) == 0 {

@@ -12,9 +12,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// A vital is measured at rest by many looks, since what is under way only adds to
-// it. The looks go on until there were some collections, which they bring about
-// themselves.
+// A vital is measured at rest by many looks, since what is under way only adds to it. The looks go on until there were
+// some collections, which they bring about themselves.
 const (
 	restLooks    = 100
 	restInterval = 100 * time.Millisecond

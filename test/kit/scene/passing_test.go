@@ -73,20 +73,3 @@ func TestPassingEndsWhenAllHaveCome(t *testing.T) {
 	g.Expect(p.Gone()).To(Equal(10))
 	g.Expect(o.present).To(BeZero())
 }
-
-func TestPassingReturnsWhatGoesWrong(t *testing.T) {
-	t.Parallel()
-	refused := errors.New("refused")
-	for name, p := range map[string]*Passing{
-		"create": {Create: func(context.Context, int) error { return refused }},
-		"delete": {
-			Create: func(context.Context, int) error { return nil },
-			Delete: func(context.Context, int) error { return refused },
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			NewWithT(t).Expect(p.Run(t.Context())).To(MatchError(refused))
-		})
-	}
-}

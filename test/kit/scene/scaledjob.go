@@ -21,10 +21,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
@@ -322,4 +324,28 @@ func (s *ScaledJob) Limit(ctx context.Context, name string, hard map[corev1.Reso
 		return nil, fmt.Errorf("waiting until quota %s is in force: %w", name, err)
 	}
 	return quota, s.API.Get(ctx, client.ObjectKeyFromObject(quota), quota)
+}
+
+// ControlPlane is a cluster with the objects of the operator installed, and the administrator's view of it.
+type ControlPlane struct {
+	Cluster *cluster.Cluster
+	API     client.WithWatch
+	AllJobs *witness.AllJobs
+}
+
+// NewControlPlane starts a control plane. The context bounds the start.
+func NewControlPlane(ctx context.Context, opts cluster.Options) (*ControlPlane, error) {
+	started, api, err := operator.StartCluster(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	clients, err := kubernetes.NewForConfig(started.Config())
+	if err != nil {
+		return nil, errors.Join(err, started.Stop())
+	}
+	jobs, err := witness.WatchAll(clients)
+	if err != nil {
+		return nil, errors.Join(err, started.Stop())
+	}
+	return &ControlPlane{Cluster: started, API: api, AllJobs: jobs}, nil
 }

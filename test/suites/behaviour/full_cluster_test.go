@@ -8,7 +8,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,7 +24,8 @@ func (s *scaledJob) makeReady() {
 	s.Expect(cluster.Now(s.t.Context(), s.API, &pending, cluster.PodReadyAfter)).To(Succeed())
 }
 
-// As many Jobs as maxPendingReplicas have no ready Pod. Whether one becomes ready, ends or is deleted, the next follows.
+// As many Jobs as maxPendingReplicas have no ready Pod. Whether one becomes ready, ends or is deleted, the next
+// follows.
 func TestOnlySoManyJobsArePending(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
@@ -54,7 +54,7 @@ func TestSpareJobsAreThereBeforeMessages(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
 	busy := s.Queue + ":busy"
-	s.create(scene.Polling(scene.Never), s.of(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":busy", Role: scaledjobv1.RoleInProgress}),
+	s.create(scene.Polling(scene.Never), s.withQueues(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":busy", Role: scaledjobv1.RoleInProgress}),
 		func(spec *scaledjobv1.ScaledJobSpec) { spec.SpareReplicas = 2 })
 	s.Eventually(s.jobsEver).Should(Equal(2))
 	s.awaitSubscription()
@@ -71,7 +71,7 @@ func TestSpareJobsAreThereBeforeMessages(t *testing.T) {
 // Messages that do not exceed activationThreshold wait for maxWaitSeconds, also while the operator does not run.
 func TestMessagesBelowTheActivationThresholdWaitNoLongerThanTheySay(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScaledJob(t)
+	s := newScaledJobWithoutOperator(t)
 	const longest = 5
 	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.ActivationThreshold, spec.MaxWaitSeconds = 50, new(int32(longest))
@@ -110,21 +110,6 @@ func TestAFreePlaceOfAQuotaIsForOthersToo(t *testing.T) {
 	s.Expect(s.API.Delete(t.Context(), s.job(), client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 	other.Eventually(other.Status).Should(HaveField("ActiveJobs", BeEquivalentTo(1)))
 	s.Expect(s.job().CreationTimestamp.Time).To(BeTemporally("<", paused.Time), "the Job came before the end of the pause")
-}
-
-// Each container knows the ScaledJob, unless its template says otherwise.
-func TestWorkersKnowTheirQueue(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.Push(1)
-	s.create(func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.JobTemplate.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: scaledjobv1.EnvThreshold, Value: "mine"}}
-	})
-	s.Expect(s.job().Spec.Template.Spec.Containers[0].Env).To(ConsistOf(
-		corev1.EnvVar{Name: "SCALEDJOB_NAME", Value: s.Name},
-		corev1.EnvVar{Name: "SCALEDJOB_QUEUE", Value: s.Queue},
-		corev1.EnvVar{Name: "SCALEDJOB_THRESHOLD", Value: "mine"},
-	))
 }
 
 // Two ScaledJobs of a namespace that name the same key get an event, and those of two namespaces get none.

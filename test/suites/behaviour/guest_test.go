@@ -27,8 +27,8 @@ const (
 	// mostClients is how many clients a small Redis server takes, and waiting how many workers wait for messages there.
 	mostClients = 20
 	waiting     = 12
-	// guestQueues is how many ScaledJobs have queues on the server, and guestDelay how far away it is, each way: so many
-	// reads are under way at the same time.
+	// guestQueues is how many ScaledJobs have queues on the server, and guestDelay how far away it is, each way: so
+	// many reads are under way at the same time.
 	guestQueues = 40
 	guestDelay  = 10 * time.Millisecond
 )
@@ -45,7 +45,7 @@ func newGuests(t *testing.T, args ...string) *guests {
 	server := redistest.New(t, redistest.Options{Events: allEvents, Args: []string{"--maxclients", strconv.Itoa(mostClients)}})
 	proxy := tcpproxy.New(t, server.Addr())
 	proxy.Delay(guestDelay)
-	s := newScaledJobIn(t, separate, server)
+	s := newScaledJobIn(t, withoutOperator, server)
 	s.Address = proxy.Addr()
 	var workers sync.WaitGroup
 	t.Cleanup(workers.Wait)
@@ -115,8 +115,8 @@ func (g *guests) burst(messages, jobs int) {
 	g.Eventually(g.jobsEver).Should(Equal(jobs))
 }
 
-// The operator is one client of many of a small Redis server. Nobody is turned away because of it, also when all connect
-// again after a restart.
+// The operator is one client of many of a small Redis server. Nobody is turned away because of it, also when all
+// connect again after a restart.
 func TestOperatorIsAGuestOfASmallServer(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t)

@@ -54,8 +54,8 @@ var (
 		operator *operator.Operator
 		redis    *redistest.Server
 	}
-	// separate is the control plane of tests that start operators themselves.
-	separate *scene.ControlPlane
+	// withoutOperator is the control plane of tests that start operators themselves.
+	withoutOperator *scene.ControlPlane
 )
 
 func TestMain(m *testing.M) {
@@ -71,7 +71,7 @@ func start(ctx context.Context) error {
 	var group errgroup.Group
 	group.Go(func() error { return startShared(ctx) })
 	group.Go(func() (err error) {
-		separate, err = scene.NewControlPlane(ctx, cluster.Options{Log: os.Stderr})
+		withoutOperator, err = scene.NewControlPlane(ctx, cluster.Options{Log: os.Stderr})
 		return err
 	})
 	return group.Wait()
@@ -99,7 +99,7 @@ func stop(ctx context.Context) error {
 	if shared.redis != nil {
 		errs = append(errs, shared.redis.Stop())
 	}
-	for _, p := range []*scene.ControlPlane{shared.ControlPlane, separate} {
+	for _, p := range []*scene.ControlPlane{shared.ControlPlane, withoutOperator} {
 		if p != nil {
 			errs = append(errs, p.Cluster.Stop())
 		}

@@ -75,8 +75,8 @@ func (s *scaledJob) awaitDeletion() {
 	}).Should(BeTrue())
 }
 
-// pushOn pushes a thousand messages a second, or as fast as Redis takes them, until the returned function is called, or the
-// test ends.
+// pushOn pushes a thousand messages a second, or as fast as Redis takes them, until the returned function is called, or
+// the test ends.
 func (s *scaledJob) pushOn() (stop func()) {
 	done, turns := make(chan struct{}), time.NewTicker(time.Millisecond)
 	var pushing sync.WaitGroup

@@ -140,7 +140,7 @@ func (s *scaledJob) failAll() {
 func TestPauseSurvivesARestartWithoutAnyJob(t *testing.T) {
 	t.Parallel()
 	const messages, restarts = 5, 3
-	s := newLonelyScaledJob(t)
+	s := newScaledJobWithoutOperator(t)
 	s.create(scene.Polling(1), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.TTLSecondsAfterFinished = new(int32(0))
 		spec.SuccessfulJobsHistoryLimit, spec.FailedJobsHistoryLimit = new(int32(0)), new(int32(0))
@@ -196,7 +196,8 @@ func TestWorkersWithoutAMessagePauseCreation(t *testing.T) {
 			start := time.Now()
 			s.Update(scene.AtMost(5*minimum), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = minimum })
 			s.expectLimit(scaledjobv1.ReasonNoProgress)
-			// The first Jobs do not count if the operator has not settled on its source of events before they are there.
+			// The first Jobs do not count if the operator has not settled on its source of events before they are
+			// there.
 			s.Expect(s.jobsEver()).To(BeNumerically("<=", 2*minimum+replaced))
 			before := s.jobsEver()
 			s.Eventually(s.jobsEver).Should(BeNumerically(">", before), "a probe")

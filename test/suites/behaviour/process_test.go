@@ -32,10 +32,10 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// newLonelyScaledJob returns a ScaledJob without an operator, and with a Redis server of its own.
-func newLonelyScaledJob(t *testing.T) *scaledJob {
+// newScaledJobWithoutOperator returns a ScaledJob without an operator, and with a Redis server of its own.
+func newScaledJobWithoutOperator(t *testing.T) *scaledJob {
 	t.Helper()
-	return newScaledJobIn(t, separate, redistest.New(t, redistest.Options{}))
+	return newScaledJobIn(t, withoutOperator, redistest.New(t, redistest.Options{}))
 }
 
 // operate starts an operator for the namespace of the ScaledJob.
@@ -49,7 +49,7 @@ func (s *scaledJob) operate(args ...string) *operator.Operator {
 
 func TestMessagesFromBeforeTheOperatorGetTheirJobs(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScaledJob(t)
+	s := newScaledJobWithoutOperator(t)
 	s.create(scene.Polling(scene.Never))
 	s.Push(7)
 	s.Consistently(s.jobsEver).Should(BeZero())
@@ -59,7 +59,7 @@ func TestMessagesFromBeforeTheOperatorGetTheirJobs(t *testing.T) {
 
 func TestSecondReplicaStandsByAndTakesOver(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScaledJob(t)
+	s := newScaledJobWithoutOperator(t)
 	s.create(scene.Polling(scene.Never))
 	election := []string{"--leader-elect", "--leader-election-namespace=" + operator.Namespace}
 	first := s.operate(election...)
@@ -94,7 +94,7 @@ func (s *scaledJob) leader() string {
 
 func TestProbesDoNotAskForRedis(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScaledJob(t)
+	s := newScaledJobWithoutOperator(t)
 	s.Expect(s.redis.Kill()).To(Succeed())
 	s.create(scene.Polling(1))
 	s.Operator = s.operate()
@@ -107,7 +107,7 @@ func TestProbesDoNotAskForRedis(t *testing.T) {
 
 func TestOnlyTheNamespacesToWatchAreServed(t *testing.T) {
 	t.Parallel()
-	watched, other := newLonelyScaledJob(t), newLonelyScaledJob(t)
+	watched, other := newScaledJobWithoutOperator(t), newScaledJobWithoutOperator(t)
 	watched.create(scene.Polling(1))
 	other.create(scene.Polling(1))
 	watched.Operator = watched.operate()
@@ -120,7 +120,7 @@ func TestOnlyTheNamespacesToWatchAreServed(t *testing.T) {
 
 func TestSecureMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScaledJob(t)
+	s := newScaledJobWithoutOperator(t)
 	s.Operator = s.operate("--metrics-secure=true")
 	url := strings.Replace(s.Operator.MetricsURL(), "http:", "https:", 1)
 
@@ -168,7 +168,7 @@ const profiles = "/debug/pprof/"
 
 func TestNoProfilesAreServedUnlessAsked(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScaledJob(t)
+	s := newScaledJobWithoutOperator(t)
 	s.Operator = s.operate()
 	s.Expect(s.Operator.Logs()).NotTo(ContainSubstring("pprof"))
 	for _, url := range []string{s.Operator.ProbeURL(), strings.TrimSuffix(s.Operator.MetricsURL(), "/metrics")} {
@@ -180,7 +180,7 @@ func TestNoProfilesAreServedUnlessAsked(t *testing.T) {
 // A profile that is being taken does not hold up the end of the operator.
 func TestProfilesAreServedUntilTheOperatorEnds(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScaledJob(t)
+	s := newScaledJobWithoutOperator(t)
 	s.Operator = s.operate("--pprof-bind-address=127.0.0.1:0")
 	started := regexp.MustCompile(`starting server.*"name": ?"pprof".*"addr": ?"(127\.0\.0\.1:\d+)"`)
 	var url string
@@ -220,23 +220,23 @@ func TestAddressesThatOthersReachServeNoProfiles(t *testing.T) {
 		"port, such as 127.0.0.1:6060\n"))
 }
 
-// operateFor starts an operator for the namespace of the ScaledJob, as this account, which elects its leader with a Lease
-// of this name.
+// operateFor starts an operator for the namespace of the ScaledJob, as this account, which elects its leader with a
+// Lease of this name.
 func (a *account) operateFor(s *scaledJob, lease string) {
 	a.t.Helper()
 	a.grant(s.Namespace, a.rules("ClusterRole"))
 	s.Operator = operator.New(a.t, operator.Options{
-		Cluster: separate.Cluster, Config: a.access,
+		Cluster: withoutOperator.Cluster, Config: a.access,
 		Args: append(elect(a.namespace, lease), "--watch-namespaces="+s.Namespace, noFallback),
 	})
-	a.Eventually(operator.Leader).WithArguments(a.t.Context(), separate.API, a.namespace, lease).ShouldNot(BeEmpty())
+	a.Eventually(operator.Leader).WithArguments(a.t.Context(), withoutOperator.API, a.namespace, lease).ShouldNot(BeEmpty())
 }
 
 func TestTwoInstallationsInOneNamespace(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t)
 	a.grant(a.namespace, a.rules("Role"))
-	both := []*scaledJob{newLonelyScaledJob(t), newLonelyScaledJob(t)}
+	both := []*scaledJob{newScaledJobWithoutOperator(t), newScaledJobWithoutOperator(t)}
 	a.operateFor(both[0], "blue")
 	a.operateFor(both[1], "green")
 	for _, s := range both {
@@ -251,8 +251,8 @@ func TestTwoInstallationsInOneNamespace(t *testing.T) {
 	}
 }
 
-// elect are the flags for an election by this Lease. It lasts as long as by default, so that a busy machine does not end
-// operators whose work is what is tested.
+// elect are the flags for an election by this Lease. It lasts as long as by default, so that a busy machine does not
+// end operators whose work is what is tested.
 func elect(namespace, lease string) []string {
 	return []string{"--leader-elect", "--leader-election-namespace=" + namespace, "--leader-election-id=" + lease}
 }
@@ -336,8 +336,8 @@ func TestOperatorStopsWhileItsCachesWait(t *testing.T) {
 	}
 }
 
-// startMute starts a proxy of the API server that does not answer requests for a path with this end. The channel is closed
-// by the first one.
+// startMute starts a proxy of the API server that does not answer requests for a path with this end. The channel is
+// closed by the first one.
 func startMute(t *testing.T, path string) (access *rest.Config, asked <-chan struct{}) {
 	t.Helper()
 	first := make(chan struct{})
@@ -356,7 +356,7 @@ func startMute(t *testing.T, path string) (access *rest.Config, asked <-chan str
 func startInterceptor(t *testing.T, answer func(http.ResponseWriter, *http.Request) (answered bool)) (access *rest.Config) {
 	t.Helper()
 	g := NewWithT(t)
-	direct := separate.Cluster.Config()
+	direct := withoutOperator.Cluster.Config()
 	target, err := url.Parse(direct.Host)
 	g.Expect(err).NotTo(HaveOccurred())
 	trust, err := rest.TLSConfigFor(rest.AnonymousClientConfig(direct))

@@ -28,8 +28,9 @@ func allTypes(t *testing.T) *redistest.Server {
 	return redistest.New(t, redistest.Options{Events: allEvents})
 }
 
-// of counts these keys, which are named after the namespace where the name is empty, and looks at them only if told to.
-func (s *scaledJob) of(queues ...scaledjobv1.Queue) scene.Change {
+// withQueues counts these keys, which are named after the namespace where the name is empty, and looks at them only if
+// told to.
+func (s *scaledJob) withQueues(queues ...scaledjobv1.Queue) scene.Change {
 	for i := range queues {
 		queues[i].Name = s.Queue + queues[i].Name
 	}
@@ -96,7 +97,7 @@ func TestMessagesOfEveryKindGetTheirJobsAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJobOn(t, server)
-			s.create(s.of(kind.queue))
+			s.create(s.withQueues(kind.queue))
 			s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
 			s.awaitQuiet()
 			const messages = 3
@@ -117,7 +118,7 @@ func TestKeyOfAnotherKindIsReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJobOn(t, server)
-			s.create(s.of(kind.queue), scene.Polling(1))
+			s.create(s.withQueues(kind.queue), scene.Polling(1))
 			s.Expect(kind.add(t.Context(), server.Client(), s.Queue, 0)).To(Succeed())
 			s.Eventually(s.jobsEver).Should(Equal(1))
 
@@ -140,7 +141,7 @@ func TestKeyOfAnotherKindIsReported(t *testing.T) {
 func TestADelayedMessageGetsItsJobWhenItIsDue(t *testing.T) {
 	t.Parallel()
 	s := newScaledJobOn(t, allTypes(t))
-	s.create(s.of(sortedSet(scaledjobv1.WindowDue)))
+	s.create(s.withQueues(sortedSet(scaledjobv1.WindowDue)))
 	s.awaitSubscription()
 	now := time.Now()
 	due := []time.Time{now.Add(time.Second), now.Add(3 * time.Second), now.Add(time.Hour)}
@@ -160,7 +161,7 @@ func TestADelayedMessageGetsItsJobWhenItIsDue(t *testing.T) {
 func TestAMessageInProgressNeedsNoOtherJob(t *testing.T) {
 	t.Parallel()
 	s := newScaledJobOn(t, allTypes(t))
-	s.create(s.of(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":busy", Role: scaledjobv1.RoleInProgress}), running)
+	s.create(s.withQueues(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":busy", Role: scaledjobv1.RoleInProgress}), running)
 	s.awaitSubscription()
 	s.Push(2)
 	s.Eventually(s.jobsEver).Should(Equal(2))
@@ -196,7 +197,7 @@ func TestAStreamIsCountedByItsGroup(t *testing.T) {
 	for range 5 {
 		add()
 	}
-	s.create(s.of(stream()), scene.Polling(1), running)
+	s.create(s.withQueues(stream()), scene.Polling(1), running)
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonConsumerGroupNotFound)
 	s.expectCondition(scaledjobv1.ConditionReconciling, metav1.ConditionTrue, scaledjobv1.ReasonConsumerGroupNotFound)
 	s.Eventually(s.jobsEver).Should(Equal(1), "a first worker, who can create the group")
@@ -234,7 +235,7 @@ func TestSeveralQueuesAreCalculated(t *testing.T) {
 			s := newScaledJobOn(t, server)
 			s.Push(3)
 			s.Expect(server.Client().SAdd(t.Context(), s.Queue+":set", 1, 2, 3, 4).Err()).To(Succeed())
-			s.create(s.of(
+			s.create(s.withQueues(
 				scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":empty"},
 				scaledjobv1.Queue{Name: ":set", Type: scaledjobv1.QueueSet, Threshold: new(int64(4))},
 			), func(spec *scaledjobv1.ScaledJobSpec) { spec.QueuesCalculation = calculation })
@@ -247,7 +248,7 @@ func TestSeveralQueuesAreCalculated(t *testing.T) {
 func TestTheFlagsOfAKindAreNamed(t *testing.T) {
 	t.Parallel()
 	s := newScaledJobOn(t, redistest.New(t, redistest.Options{Events: "Klg"}))
-	s.create(s.of(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":set", Type: scaledjobv1.QueueSet}))
+	s.create(s.withQueues(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":set", Type: scaledjobv1.QueueSet}))
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured)
 	s.Expect(s.condition(scaledjobv1.ConditionNotificationsActive)).To(ContainSubstring("CONFIG SET notify-keyspace-events Klgs "))
 	s.Expect(s.redis.Client().ConfigSet(t.Context(), "notify-keyspace-events", "Klgs").Err()).To(Succeed())
@@ -301,7 +302,7 @@ func TestEntriesAreCountedAsFarAsTheyMakeADifference(t *testing.T) {
 			t.Parallel()
 			s := newScaledJobOn(t, server)
 			s.lagUnknown(20)
-			s.create(s.of(stream()), running, scene.AtMost(3), c.change(s))
+			s.create(s.withQueues(stream()), running, scene.AtMost(3), c.change(s))
 			s.expectJobsEver(c.want)
 		})
 	}

@@ -16,8 +16,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// While Redis is away, no Job is created, what needs no Redis is reported, and nothing but the connection tells of either
-// end of it.
+// While Redis is away, no Job is created, what needs no Redis is reported, and nothing but the connection tells of
+// either end of it.
 func TestOutageOfRedisStopsCreationAndItsEndResumesIt(t *testing.T) {
 	t.Parallel()
 	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
@@ -107,7 +107,7 @@ func TestChangedAddressIsFollowed(t *testing.T) {
 	s := newScaledJob(t)
 	s.create(scene.Polling(scene.Never))
 	s.awaitSubscription()
-	moved := s.on(redistest.New(t, redistest.Options{}))
+	moved := s.withServer(redistest.New(t, redistest.Options{}))
 	moved.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.RedisAddress = moved.redis.Addr() })
 	moved.awaitSubscription()
 	s.Eventually(s.Subscribers).Should(BeZero())
@@ -138,7 +138,7 @@ func TestAQuotaKeepsTheTemplateFromBeingChecked(t *testing.T) {
 // The setting is the only thing that the operator may change in Redis, and only if it is told to.
 func TestNotificationsAreConfiguredOnRequest(t *testing.T) {
 	t.Parallel()
-	s := newScaledJobIn(t, separate, redistest.New(t, redistest.Options{Events: "Ex"}))
+	s := newScaledJobIn(t, withoutOperator, redistest.New(t, redistest.Options{Events: "Ex"}))
 	s.Operator = s.operate("--configure-redis-notifications")
 	s.create(scene.Polling(scene.Never))
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
@@ -152,7 +152,7 @@ func TestNotificationsAreConfiguredOnRequest(t *testing.T) {
 // Without proof, the fallback bounds how long a message waits.
 func TestQueueWithoutNotificationsIsReadAtTheFallbackInterval(t *testing.T) {
 	t.Parallel()
-	s := newScaledJobIn(t, separate, redistest.New(t, redistest.Options{Events: redistest.NoEvents}))
+	s := newScaledJobIn(t, withoutOperator, redistest.New(t, redistest.Options{Events: redistest.NoEvents}))
 	s.Operator = s.operate("--polling-fallback-interval=1s")
 	s.create(scene.Polling(scene.Never))
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured)

@@ -43,12 +43,12 @@ func newAccount(t *testing.T) *account {
 	t.Helper()
 	a := &account{WithT: NewWithT(t), t: t}
 	var err error
-	a.namespace, err = separate.Cluster.CreateNamespace(t.Context(), "operator")
+	a.namespace, err = withoutOperator.Cluster.CreateNamespace(t.Context(), "operator")
 	a.Expect(err).NotTo(HaveOccurred())
-	a.Expect(separate.API.Create(t.Context(), &corev1.ServiceAccount{
+	a.Expect(withoutOperator.API.Create(t.Context(), &corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "operator"},
 	})).To(Succeed())
-	a.access, err = separate.Cluster.ServiceAccountConfig(t.Context(), a.namespace, "operator")
+	a.access, err = withoutOperator.Cluster.ServiceAccountConfig(t.Context(), a.namespace, "operator")
 	a.Expect(err).NotTo(HaveOccurred())
 	return a
 }
@@ -57,13 +57,13 @@ func newAccount(t *testing.T) *account {
 func (a *account) grant(namespace string, rules []rbacv1.PolicyRule) *rbacv1.RoleBinding {
 	a.t.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: a.namespace}
-	a.Expect(separate.API.Create(a.t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: rules})).To(Succeed())
+	a.Expect(withoutOperator.API.Create(a.t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: rules})).To(Succeed())
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: meta,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: a.namespace, Name: "operator"}},
 	}
-	a.Expect(separate.API.Create(a.t.Context(), binding)).To(Succeed())
+	a.Expect(withoutOperator.API.Create(a.t.Context(), binding)).To(Succeed())
 	return binding
 }
 
@@ -96,7 +96,7 @@ func (a *account) election() []string {
 // The operator has no permission in the whole cluster. Its metrics are for clients with a certificate.
 func TestRolesInTheWatchedNamespacesAreEnough(t *testing.T) {
 	t.Parallel()
-	a, one, two := newAccount(t), newLonelyScaledJob(t), newLonelyScaledJob(t)
+	a, one, two := newAccount(t), newScaledJobWithoutOperator(t), newScaledJobWithoutOperator(t)
 	a.grant(one.Namespace, a.rules("ClusterRole"))
 	a.grant(two.Namespace, a.rules("ClusterRole"))
 	leases := a.grant(a.namespace, a.rules("Role"))
@@ -113,7 +113,7 @@ func TestRolesInTheWatchedNamespacesAreEnough(t *testing.T) {
 		s.Push(2)
 		s.Eventually(s.jobsEver).Should(Equal(2))
 	}
-	a.Expect(operator.Leader(t.Context(), separate.API, a.namespace, operator.DefaultLease)).NotTo(BeEmpty())
+	a.Expect(operator.Leader(t.Context(), withoutOperator.API, a.namespace, operator.DefaultLease)).NotTo(BeEmpty())
 	a.Eventually(scrapeWith).WithArguments(t.Context(), address, authority.Client(t, "prometheus")).Should(Equal(http.StatusOK))
 	a.Expect(strings.ToLower(early.Logs())).NotTo(ContainSubstring("forbidden"))
 
@@ -122,7 +122,7 @@ func TestRolesInTheWatchedNamespacesAreEnough(t *testing.T) {
 	a.Expect(scrapeWith(t.Context(), address, authority.Client(t, "prometheus"))).To(Equal(http.StatusOK))
 
 	// The Lease can't be renewed any more.
-	a.Expect(separate.API.Delete(t.Context(), leases)).To(Succeed())
+	a.Expect(withoutOperator.API.Delete(t.Context(), leases)).To(Succeed())
 	a.Eventually(early.Exited()).Should(BeClosed())
 	a.Expect(early.Logs()).To(And(ContainSubstring("leases.coordination.k8s.io"), ContainSubstring("the operator ends")))
 	a.Expect(early.Kill()).To(Succeed(), "it has ended")
@@ -132,7 +132,7 @@ func TestRolesInTheWatchedNamespacesAreEnough(t *testing.T) {
 // may not do.
 func TestOperatorWaitsForItsPermissions(t *testing.T) {
 	t.Parallel()
-	a, one, two := newAccount(t), newLonelyScaledJob(t), newLonelyScaledJob(t)
+	a, one, two := newAccount(t), newScaledJobWithoutOperator(t), newScaledJobWithoutOperator(t)
 	a.grant(one.Namespace, a.rules("ClusterRole"))
 	early := startEarly(t, a.access, append(a.election(), "--watch-namespaces="+one.Namespace+","+two.Namespace)...)
 	denied := func(resource, group string) string {
@@ -155,7 +155,7 @@ func TestOperatorWaitsForItsPermissions(t *testing.T) {
 // The permission to write statuses is lost while the operator runs. Jobs are made all the same.
 func TestRightToWriteStatusesIsLost(t *testing.T) {
 	t.Parallel()
-	a, s := newAccount(t), newLonelyScaledJob(t)
+	a, s := newAccount(t), newScaledJobWithoutOperator(t)
 	binding := a.grant(s.Namespace, a.rules("ClusterRole"))
 	early := startEarly(t, a.access, "--watch-namespaces="+s.Namespace)
 	awaitReady(t, early)
@@ -164,9 +164,9 @@ func TestRightToWriteStatusesIsLost(t *testing.T) {
 	s.Eventually(s.jobsEver).Should(Equal(1))
 
 	var role rbacv1.Role
-	a.Expect(separate.API.Get(t.Context(), client.ObjectKeyFromObject(binding), &role)).To(Succeed())
+	a.Expect(withoutOperator.API.Get(t.Context(), client.ObjectKeyFromObject(binding), &role)).To(Succeed())
 	role.Rules = slices.DeleteFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return rule.Resources[0] == "scaledjobs/status" })
-	a.Expect(separate.API.Update(t.Context(), &role)).To(Succeed())
+	a.Expect(withoutOperator.API.Update(t.Context(), &role)).To(Succeed())
 	pushed := 1
 	a.Eventually(func() string {
 		s.Push(1)
@@ -176,7 +176,7 @@ func TestRightToWriteStatusesIsLost(t *testing.T) {
 	s.Push(3)
 	s.Eventually(s.jobsEver).Should(Equal(pushed + 3))
 	var jobs batchv1.JobList
-	a.Expect(separate.API.List(t.Context(), &jobs, client.InNamespace(s.Namespace))).To(Succeed())
+	a.Expect(withoutOperator.API.List(t.Context(), &jobs, client.InNamespace(s.Namespace))).To(Succeed())
 	a.Expect(jobs.Items).To(HaveLen(pushed + 3))
 }
 

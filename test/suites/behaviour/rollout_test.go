@@ -76,48 +76,6 @@ func TestReplacedJobsMayGoWithTheirPodsFirst(t *testing.T) {
 	s.Eventually(s.jobsEver).Should(Equal(4))
 }
 
-// A template that the API server takes for no Job must not cost the Jobs that run.
-func TestATemplateThatIsRejectedReplacesNothing(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), running, replacing)
-	s.Push(2)
-	s.Eventually(s.images).Should(HaveExactElements("none", "none"))
-	s.Update(func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.JobTemplate.Spec.Template.Spec.Containers[0].Name = "not a name"
-	})
-	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonRejected)
-	s.Expect(s.images()).To(HaveExactElements("none", "none"))
-
-	s.Update(func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.JobTemplate.Spec.Template.Spec.Containers[0].Name = "name"
-		image("other")(spec)
-	})
-	s.Eventually(s.images).Should(HaveExactElements("other", "other"))
-}
-
-// The strategy is about the Jobs that are there, and not about edits from then on.
-func TestImmediateReplacesJobsOfEarlierEdits(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), running)
-	s.Push(2)
-	s.Eventually(s.images).Should(HaveExactElements("none", "none"))
-	first := s.uids()
-	s.Update(image("other"))
-	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
-	s.Push(1)
-	s.Eventually(s.images).Should(ConsistOf("none", "none", "other"), "the strategy is Gradual")
-
-	s.Update(image("none"))
-	s.Update(replacing)
-	s.Eventually(s.images).Should(HaveExactElements("none", "none", "none"))
-	s.Expect(s.uids()).To(ContainElements(first), "they have this template again")
-	s.Update(image("third"))
-	s.Eventually(s.images).Should(HaveExactElements("third", "third", "third"))
-	s.Eventually(s.jobsEver).Should(Equal(7))
-}
-
 // uids are those of the Jobs of the namespace.
 func (s *scaledJob) uids() (uids []types.UID) {
 	s.t.Helper()
@@ -297,21 +255,6 @@ func TestJobsStayWhereAPolicyForbidsThoseOfTheNewTemplate(t *testing.T) {
 
 	s.Update(image("forbidden"))
 	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionFalse, scaledjobv1.ReasonRejected)
-	s.Consistently(s.images).Should(HaveExactElements("none", "none", "none"))
-}
-
-// With maxReplicas 0 no Job is created, and Jobs that run go on.
-func TestNoJobIsReplacedWhereNoneMayBeCreated(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), running, replacing)
-	s.Push(3)
-	s.Eventually(s.images).Should(HaveExactElements("none", "none", "none"))
-	s.Update(scene.AtMost(0))
-	s.expectCondition(scaledjobv1.ConditionScalingLimited, metav1.ConditionTrue, scaledjobv1.ReasonAtMaxReplicas)
-
-	s.Update(image("other"))
-	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
 	s.Consistently(s.images).Should(HaveExactElements("none", "none", "none"))
 }
 

@@ -184,8 +184,8 @@ func TestControlSampleWithoutItsStrategy(t *testing.T) {
 	s.expectJobsEver(1)
 }
 
-// strategyManifest is the manifest of docs/how-to/choose-a-strategy.md for this key. A Pod with a readiness probe is not
-// ready before makeReady.
+// strategyManifest is the manifest of docs/how-to/choose-a-strategy.md for this key. A Pod with a readiness probe is
+// not ready before makeReady.
 func strategyManifest(t *testing.T, key string) string {
 	t.Helper()
 	g := NewWithT(t)

@@ -80,8 +80,8 @@ func (s *scaledJob) another(name string) *scaledJob {
 	return &other
 }
 
-// on returns the same ScaledJob with its queue on another Redis server.
-func (s *scaledJob) on(server *redistest.Server) *scaledJob {
+// withServer returns the same ScaledJob with its queue on another Redis server.
+func (s *scaledJob) withServer(server *redistest.Server) *scaledJob {
 	other := s.another(s.Name)
 	other.Queue, other.redis, other.Redis, other.Address = s.Queue, server, server.Client(), server.Addr()
 	return other

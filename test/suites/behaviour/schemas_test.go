@@ -117,8 +117,9 @@ func manyQueues() []any {
 	return many
 }
 
-// Whoever comes from an earlier schema may have ScaledJobs in store that no client can decode, or that ask for what makes no
-// sense. The former get no Job, and are reported. Neither harms others, whether it is there from the start or turns up later.
+// Whoever comes from an earlier schema may have ScaledJobs in store that no client can decode, or that ask for what
+// makes no sense. The former get no Job, and are reported. Neither harms others, whether it is there from the start or
+// turns up later.
 func TestObjectsOfAnOlderSchemaHarmNoOther(t *testing.T) {
 	t.Parallel()
 	s := newOlderCluster(t)
@@ -350,8 +351,8 @@ func (s *olderCluster) object(name string) *unstructured.Unstructured {
 	return object
 }
 
-// The operator is upgraded before the CRD, and waits. Later the operator is rolled back, and the CRD is not: what the operator
-// does not know, it does not do.
+// The operator is upgraded before the CRD, and waits. Later the operator is rolled back, and the CRD is not: what the
+// operator does not know, it does not do.
 func TestOperatorAndCRDOfDifferentVersions(t *testing.T) {
 	t.Parallel()
 	s := newOlderCluster(t)

@@ -41,7 +41,7 @@ func TestFloodOfPushesWritesTheStatusSparsely(t *testing.T) {
 // The negative control: somebody who writes the status at each change.
 func TestControlStatusWrittenAtEachChange(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScaledJob(t)
+	s := newScaledJobWithoutOperator(t)
 	s.create()
 	writes, bound := s.writesDuring(func() {
 		for depth := range int64(200) {
@@ -123,24 +123,6 @@ func TestLogHasALineForEachDecisionAndNoneForANotification(t *testing.T) {
 	s.awaitResyncs()
 	stop()
 	s.Expect(s.log()).To(Equal(before))
-}
-
-// Of the creates in one series of events, it names the first.
-func TestEventsNameTheReconcileThatIsInTheLog(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never))
-	s.Push(1)
-	s.Eventually(s.events).WithArguments("CreatedJobs").Should(Equal(1))
-	all, err := s.Events(t.Context())
-	s.Expect(err).NotTo(HaveOccurred())
-	for _, event := range all {
-		id := event.Annotations["batch.miracle.dev/reconcile-id"]
-		s.Expect(id).NotTo(BeEmpty(), event.Reason)
-		if event.Reason == "CreatedJobs" {
-			s.Expect(s.Operator.LogsAbout(id)).To(ContainSubstring("created Jobs"))
-		}
-	}
 }
 
 func TestGetShowsTheStateOfAScaledJob(t *testing.T) {

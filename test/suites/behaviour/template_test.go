@@ -68,35 +68,6 @@ func (s *scaledJob) allowJobs(count int64) *corev1.ResourceQuota {
 	return quota
 }
 
-func TestOnlyLabelsAndAnnotationsOfTheTemplateReachTheJob(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.JobTemplate.ObjectMeta = metav1.ObjectMeta{
-			Name: "chosen", Namespace: metav1.NamespaceDefault, Finalizers: []string{"example.com/hold"},
-			Labels: map[string]string{"team": "mail"}, Annotations: map[string]string{"example.com/note": "of the Job"},
-		}
-		spec.JobTemplate.Spec.Template.ObjectMeta = metav1.ObjectMeta{
-			Labels: map[string]string{"tier": "batch"}, Annotations: map[string]string{"example.com/note": "of the Pod"},
-		}
-	})
-	s.Push(1)
-	job := s.job()
-	s.Expect(job.Name).NotTo(Equal("chosen"))
-	s.Expect(job.Namespace).To(Equal(s.Namespace))
-	s.Expect(job.Finalizers).NotTo(ContainElement("example.com/hold"))
-	s.Expect(job.Labels).To(And(
-		HaveKeyWithValue("team", "mail"),
-		HaveKeyWithValue(scaledjobv1.LabelScaledJob, s.Name),
-		HaveKeyWithValue(scaledjobv1.LabelManagedBy, scaledjobv1.ManagedBy),
-		Not(HaveKey("tier"))))
-	s.Expect(job.Annotations).To(HaveKeyWithValue("example.com/note", "of the Job"))
-	s.Expect(job.Spec.Template.Labels).To(And(
-		HaveKeyWithValue("tier", "batch"), HaveKeyWithValue(scaledjobv1.LabelScaledJob, s.Name), Not(HaveKey("team"))))
-	s.Expect(job.Spec.Template.Annotations).To(HaveKeyWithValue("example.com/note", "of the Pod"))
-	s.Expect(metav1.IsControlledBy(job, s.Get())).To(BeTrue())
-}
-
 // podFailurePolicy takes no other restartPolicy than Never.
 func TestUnsetRestartPolicyBecomesNeverWithPodFailurePolicy(t *testing.T) {
 	t.Parallel()
@@ -114,23 +85,8 @@ func TestUnsetRestartPolicyBecomesNeverWithPodFailurePolicy(t *testing.T) {
 	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
 }
 
-// A template may say that another tool manages its Jobs.
-func TestManagedByOfTheTemplateStays(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.JobTemplate.Labels = map[string]string{scaledjobv1.LabelManagedBy: "argo-cd"}
-		spec.JobTemplate.Spec.Template.Labels = map[string]string{scaledjobv1.LabelManagedBy: "mail-team"}
-	})
-	s.Push(1)
-	job := s.job()
-	s.Expect(job.Labels).To(HaveKeyWithValue(scaledjobv1.LabelManagedBy, "argo-cd"))
-	s.Expect(job.Spec.Template.Labels).To(HaveKeyWithValue(scaledjobv1.LabelManagedBy, "mail-team"))
-	s.Eventually(s.Status).Should(HaveField("ActiveJobs", BeEquivalentTo(1)), "it is still one of ours")
-}
-
-// The host of a Pod has the name of its Job and the index, which must be a DNS label. About three of four Jobs have a hash
-// with as many digits as there can be.
+// The host of a Pod has the name of its Job and the index, which must be a DNS label. About three of four Jobs have a
+// hash with as many digits as there can be.
 func TestIndexedJobsOfAnyName(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"m", strings.Repeat("m", 48), strings.Repeat("m", 49), strings.Repeat("m", 63), strings.Repeat("9.", 31) + "m"} {

@@ -16,7 +16,6 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/cli"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
-	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 func TestStatusShowsWhatTheOperatorReports(t *testing.T) {
@@ -116,24 +115,6 @@ func TestNoClusterIsASentence(t *testing.T) {
 		g.Expect(is.errOut).To(MatchRegexp(`^error: The API server does not answer: .*refused\. Check the network, .*\n$`), command)
 	}
 	g.Expect(run(t, "status", "--context=nowhere").errOut).To(MatchRegexp(`^error: The kubeconfig can't be used: .* nowhere. Check --kubeconfig and --context.\n$`))
-}
-
-func TestAClusterWithoutTheCRD(t *testing.T) {
-	t.Parallel()
-	skip.UnderShort(t, "the error itself is tested next to the code")
-	g := NewWithT(t)
-	empty := cluster.New(t, cluster.Options{})
-	for _, args := range [][]string{{"status"}, {"status", "emails"}, {"top"}, {"explain", "emails"}, {"plan", "emails"}, {"suspend", "--all"}} {
-		is := run(t, append(args, "--kubeconfig="+empty.Kubeconfig())...)
-		g.Expect(is).To(Equal(answer{
-			errOut: "error: This cluster has no ScaledJobs. Install the operator and its CRD, or choose another cluster with --context.\n", code: 1,
-		}), "%q", args)
-	}
-	is := run(t, "doctor", "emails", "--kubeconfig="+empty.Kubeconfig())
-	g.Expect(is.code).To(Equal(3))
-	g.Expect(is.out).To(ContainSubstring("error     The cluster has no ScaledJobs of the group batch.miracle.dev."))
-	is = run(t, "convert", "--from-cluster", "--kubeconfig="+empty.Kubeconfig())
-	g.Expect(is.errOut).To(HavePrefix("error: This cluster has no ScaledJobs of KEDA."))
 }
 
 // rows are the cells of a table.

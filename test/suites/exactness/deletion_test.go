@@ -52,20 +52,20 @@ func TestDeletionInMidBatch(t *testing.T) {
 			g.Expect(late.Release()).To(Succeed())
 			s.awaitReconciles(t, operator, restReconciles)
 			proxy.scaledJobs.Set(longLag)
-			proveGone(t, operator, witness.Row{
+			requireGone(t, operator, witness.Row{
 				Fault:   fmt.Sprintf("deleted (%s) with 16 creates under way, which are carried out when it is gone", propagation),
 				Promise: "no more creates follow than the operator had decided on, and all Jobs go",
-			}, claim{scaledJob: s, jobs: decided})
+			}, want{scaledJob: s, jobs: decided})
 		})
 	}
 }
 
-// proveGone waits until the ScaledJob of the claim has no Job left and the operator has forgotten it, and then holds
-// the claim, which is how many Jobs it may have had at most, against what the witness saw.
-func proveGone(t *testing.T, by *operator.Operator, fault witness.Row, c claim) {
+// requireGone waits until the ScaledJob of the want has no Job left and the operator has forgotten it, and then holds
+// the want, which is how many Jobs it may have had at most, against what the witness saw.
+func requireGone(t *testing.T, by *operator.Operator, fault witness.Row, c want) {
 	t.Helper()
 	defer func() {
-		_, fault.Over = balance([]claim{c})
+		_, fault.Over = difference([]want{c})
 		table.Add(fault)
 	}()
 	g, ended, s := NewWithT(t), time.Now(), c.scaledJob
@@ -91,10 +91,10 @@ func TestRecreation(t *testing.T) {
 	g.Expect(api.Delete(t.Context(), first.Object, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 	second := newScaledJob(t, namespace, "recreated", 1, saturation)
 	g.Expect(second.storm(t.Context())).To(Succeed())
-	prove(t, operator, witness.Row{
+	requireExactly(t, operator, witness.Row{
 		Fault:   "recreated with the same name and queue, watches 0.5 s late",
 		Promise: "the new ScaledJob gets its Jobs, and those of the old one go",
-	}, claim{scaledJob: second, jobs: saturation})
+	}, want{scaledJob: second, jobs: saturation})
 	g.Eventually(first.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "the garbage collector takes its time")
 	g.Expect(first.Witness.Verdict()).To(BeEmpty())
 	g.Expect(first.Witness.Created()).To(Equal(saturation))
@@ -138,10 +138,10 @@ func TestJobsWithoutTimeToLive(t *testing.T) {
 
 	finished, err := stormAndWork(t.Context(), s)
 	g.Expect(err).NotTo(HaveOccurred())
-	prove(t, operator, witness.Row{
+	requireExactly(t, operator, witness.Row{
 		Fault:   "finished Jobs are deleted at once (ttlSecondsAfterFinished 0) in a storm, watches 0.5 s late",
 		Promise: "freed slots are filled, once each",
-	}, claim{scaledJob: s, jobs: saturation + finished})
+	}, want{scaledJob: s, jobs: saturation + finished})
 	g.Eventually(s.present).WithContext(t.Context()).WithTimeout(timeout).Should(Equal(saturation), "Jobs that are left")
 }
 
@@ -179,10 +179,10 @@ func TestNoHistory(t *testing.T) {
 
 	next := startOperator(t, proxy, []string{namespace})
 	g.Expect(s.PushTogether(t.Context(), saturation)).To(Succeed())
-	prove(t, next, witness.Row{
+	requireExactly(t, next, witness.Row{
 		Fault:   "no finished Job is kept in a storm, and then none at all, watches 0.5 s late; kill -9",
 		Promise: "Jobs with the names of earlier ones are distinguished from them",
-	}, claim{scaledJob: s, jobs: saturation + finished + saturation})
+	}, want{scaledJob: s, jobs: saturation + finished + saturation})
 	g.Expect(s.Witness.Unfinished()).To(Equal(first), "names that are used again")
 }
 

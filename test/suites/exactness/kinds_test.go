@@ -242,8 +242,8 @@ func TestControlCountOfWaitingMessagesAlone(t *testing.T) {
 	g.Expect(c.scaledJob.Witness.Created()).To(Equal(crewLimit / 2))
 }
 
-// The negative control: the operator assumes that workers take their messages sooner than they do. The first message gets
-// a second Job before a worker takes it, and the waste is found.
+// The negative control: the operator assumes that workers take their messages sooner than they do. The first message
+// gets a second Job before a worker takes it, and the waste is found.
 func TestControlGraceThatIsTooShort(t *testing.T) {
 	t.Parallel()
 	g, namespace := NewWithT(t), newNamespace(t)
@@ -302,10 +302,10 @@ func TestJobsOfSeveralPods(t *testing.T) {
 	for range after {
 		s.finishPods(t)
 	}
-	prove(t, next, witness.Row{
+	requireExactly(t, next, witness.Row{
 		Fault:   "Indexed Jobs finish, watches 0.5 s late; kill -9",
 		Promise: "each Job counts as one, however many Pods it has",
-	}, claim{scaledJob: s, jobs: saturation + before + after})
+	}, want{scaledJob: s, jobs: saturation + before + after})
 }
 
 // finishPods has all Pods of the first unfinished Job succeed.

@@ -51,19 +51,19 @@ func TestTwoOperatorsAtOnce(t *testing.T) {
 	}
 	var storm errgroup.Group
 	storm.Go(func() error { return capped.storm(t.Context()) })
-	goHome := putToWork(t, worked)
+	stopWork := putToWork(t, worked)
 	g.Eventually(worked.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 2*saturation))
 	g.Expect(ending.Kill()).To(Succeed())
 	g.Eventually(worked.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 4*saturation))
-	finished := goHome()
+	finished := stopWork()
 	g.Expect(storm.Wait()).To(Succeed())
-	prove(t, staying, witness.Row{
+	requireExactly(t, staying, witness.Row{
 		Fault:   "two operators at work at once in a burst and a storm, the creates of one are held up; it ends by kill -9",
 		Promise: "no Job is created by both",
 	},
-		claim{scaledJob: bursting, jobs: messages},
-		claim{scaledJob: capped, jobs: saturation},
-		claim{scaledJob: worked, jobs: saturation + finished})
+		want{scaledJob: bursting, jobs: messages},
+		want{scaledJob: capped, jobs: saturation},
+		want{scaledJob: worked, jobs: saturation + finished})
 }
 
 // A standby takes over in the midst of a burst, and its cache shows nothing of what the leader has done.
@@ -94,10 +94,10 @@ func TestBlindStandbyTakesOver(t *testing.T) {
 	awaitAttempts(t, standby)
 	g.Expect(s.Witness.Created()).To(Equal(made), "Jobs while the standby is blind")
 	blind.jobs.Set(0)
-	prove(t, standby, witness.Row{
+	requireExactly(t, standby, witness.Row{
 		Fault:   "the leader stops in a burst, and the cache of the standby shows nothing of it",
 		Promise: "the standby creates nothing until its cache has caught up",
-	}, claim{scaledJob: s, jobs: messages})
+	}, want{scaledJob: s, jobs: messages})
 }
 
 // shortLease are the flags of the installation guide for a fast change of leaders.
@@ -124,10 +124,10 @@ func TestLeaderKilledInStorm(t *testing.T) {
 
 	var storm errgroup.Group
 	storm.Go(func() error { return growing.storm(t.Context()) })
-	goHome := putToWork(t, worked)
+	stopWork := putToWork(t, worked)
 	g.Eventually(worked.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 2*saturation))
 	g.Expect(leader.Kill()).To(Succeed())
-	finished := goHome()
+	finished := stopWork()
 	g.Expect(storm.Wait()).To(Succeed())
 	g.Expect(worked.Witness.CatchUp(t.Context())).To(Succeed())
 	made := worked.Witness.Created()
@@ -135,21 +135,21 @@ func TestLeaderKilledInStorm(t *testing.T) {
 	awaitAttempts(t, standby)
 	g.Expect(worked.Witness.Created()).To(Equal(made), "Jobs while the standby is blind")
 	blind.jobs.Set(2 * time.Second)
-	goHome = putToWork(t, worked)
+	stopWork = putToWork(t, worked)
 	g.Eventually(worked.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", made+2*saturation))
-	finished += goHome()
+	finished += stopWork()
 	blind.jobs.Set(longLag)
-	prove(t, standby, witness.Row{
+	requireExactly(t, standby, witness.Row{
 		Fault:   "kill -9 of the leader in a storm, the cache of the standby stands still, and is 2 s behind then",
 		Promise: "the standby creates nothing until its cache has caught up",
 	},
-		claim{scaledJob: growing, jobs: stormPushes / 40},
-		claim{scaledJob: worked, jobs: saturation + finished})
+		want{scaledJob: growing, jobs: stormPushes / 40},
+		want{scaledJob: worked, jobs: saturation + finished})
 }
 
 // Creates of a leader that was killed are held up for longer than its Lease lasts, and the next leader has used their
-// names. While its Jobs exist, they fail. After these were deleted, each creates a surplus Job: the known limit, which a
-// short Lease makes wider.
+// names. While its Jobs exist, they fail. After these were deleted, each creates a surplus Job: the known limit, which
+// a short Lease makes wider.
 func TestCreatesHeldLongerThanAShortLease(t *testing.T) {
 	skip.UnderShort(t, "waits for leases to expire; TestCreatesCarriedOutAfterTheNextOperator holds creates up too")
 	t.Parallel()
@@ -172,10 +172,10 @@ func TestCreatesHeldLongerThanAShortLease(t *testing.T) {
 			late := held.Held()
 			if !deleted {
 				g.Expect(held.Release()).To(Succeed())
-				prove(t, standby, witness.Row{
+				requireExactly(t, standby, witness.Row{
 					Fault:   "kill -9 of the leader with creates under way, which are carried out after a Lease of 5 s has expired",
 					Promise: "the next leader takes their names first, so that they fail",
-				}, claim{scaledJob: s, jobs: messages})
+				}, want{scaledJob: s, jobs: messages})
 				return
 			}
 			g.Expect(s.Redis.Del(t.Context(), s.Queue).Err()).To(Succeed())
@@ -265,17 +265,17 @@ func TestLeaderStandsStill(t *testing.T) {
 
 	g.Expect(syscall.Kill(leader.PID(), syscall.SIGCONT)).To(Succeed())
 	const more = 20
-	var claims []claim
+	var wants []want
 	for _, s := range all {
 		g.Expect(s.PushTogether(t.Context(), more)).To(Succeed())
-		claims = append(claims, claim{scaledJob: s, jobs: messages + more})
+		wants = append(wants, want{scaledJob: s, jobs: messages + more})
 	}
 	g.Eventually(leader.Exited()).WithTimeout(timeout).Should(BeClosed())
 	_ = leader.Kill()
-	prove(t, standby, witness.Row{
+	requireExactly(t, standby, witness.Row{
 		Fault:   "the leader stands still for longer than its lease, and goes on when all its Jobs are done and gone",
 		Promise: "it creates nothing until it has ended",
-	}, claims...)
+	}, wants...)
 }
 
 func count(all []*scaledJob) (sum int) {
@@ -332,10 +332,10 @@ func killInMidBurst(t *testing.T, messages int, kills []int, changes ...scene.Ch
 		g.Expect(s.Witness.Created()).To(BeNumerically("<", messages), "Jobs at the moment of the kill")
 		operator = startOperator(t, proxy, []string{namespace})
 	}
-	prove(t, operator, witness.Row{
+	requireExactly(t, operator, witness.Row{
 		Fault:   fmt.Sprintf("kill -9 in a burst of %d, %d times, watches 0.1 s late", messages, len(kills)),
 		Promise: "the next operator counts what the one before has created",
-	}, claim{scaledJob: s, jobs: messages})
+	}, want{scaledJob: s, jobs: messages})
 }
 
 // The operator is told to stop with creates under way, which are answered only after it has begun to stop.
@@ -364,8 +364,8 @@ func TestStoppedInMidBatch(t *testing.T) {
 	g.Expect(s.Witness.Created()).To(Equal(before+createsAtOnce), "Jobs of the operator that was stopped")
 
 	next := startOperator(t, proxy, []string{namespace})
-	prove(t, next, witness.Row{
+	requireExactly(t, next, witness.Row{
 		Fault:   "SIGTERM with 16 creates under way",
 		Promise: "they end with an answer, no other begins, and the next operator goes on from there",
-	}, claim{scaledJob: s, jobs: messages})
+	}, want{scaledJob: s, jobs: messages})
 }

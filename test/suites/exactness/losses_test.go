@@ -36,11 +36,11 @@ func TestAnswersGetLost(t *testing.T) {
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
-	claims := []claim{{scaledJob: newScaledJob(t, namespace, "bursting", 1, messages), jobs: messages}}
+	wants := []want{{scaledJob: newScaledJob(t, namespace, "bursting", 1, messages), jobs: messages}}
 	for i := range singles {
-		claims = append(claims, claim{scaledJob: newScaledJob(t, namespace, fmt.Sprintf("single-%d", i), 1, 1), jobs: 1})
+		wants = append(wants, want{scaledJob: newScaledJob(t, namespace, fmt.Sprintf("single-%d", i), 1, 1), jobs: 1})
 	}
-	for _, c := range claims {
+	for _, c := range wants {
 		c.scaledJob.awaitSubscription(t)
 	}
 	proxy.lag(longLag)
@@ -55,13 +55,13 @@ func TestAnswersGetLost(t *testing.T) {
 		proxy.Add(loss)
 	}
 
-	for _, c := range claims {
+	for _, c := range wants {
 		g.Expect(c.scaledJob.PushTogether(t.Context(), messages)).To(Succeed())
 	}
-	prove(t, operator, witness.Row{
+	requireExactly(t, operator, witness.Row{
 		Fault:   "every other create fails: before it is carried out, or after, by a reset, a timeout or a demand to come again",
 		Promise: "a create that may have been carried out is sent again by the same name",
-	}, claims...)
+	}, wants...)
 	for _, loss := range losses {
 		g.Expect(loss.Hits()).To(BeNumerically(">", 0), "losses of each kind")
 	}
@@ -90,10 +90,10 @@ func TestTimeoutsInMidBatch(t *testing.T) {
 	g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
 	g.Eventually(late.Held).WithTimeout(timeout).Should(Equal(createsAtOnce))
 	g.Expect(late.Release()).To(Succeed())
-	prove(t, operator, witness.Row{
+	requireExactly(t, operator, witness.Row{
 		Fault:   "all creates under way in mid-batch are carried out, but answered by timeouts, watches 0.5 s late",
 		Promise: "what may have been created counts as created, and is sent again",
-	}, claim{scaledJob: s, jobs: 1 + messages})
+	}, want{scaledJob: s, jobs: 1 + messages})
 	g.Expect(late.Codes()).To(ContainElement(http.StatusCreated), "creates that were carried out, and answered by timeouts")
 }
 
@@ -121,10 +121,10 @@ func TestRefusalsAtRandom(t *testing.T) {
 		g.Eventually(refused.Hits).WithTimeout(timeout).Should(Equal(1), "refusals of each kind")
 	}
 	end()
-	p.prove(t, witness.Row{
+	p.requireExactly(t, witness.Row{
 		Fault:   "a fifth of all requests is refused by 429, 500 or 503 in a storm, watches 0.5 s late",
 		Promise: "nothing is decided on a failed list, and what was refused is tried again",
-	}, claim{scaledJob: worked, jobs: 10 + finished + more})
+	}, want{scaledJob: worked, jobs: 10 + finished + more})
 }
 
 // refusalInterval is the mean number of requests to one that is refused.
@@ -189,10 +189,10 @@ func TestQuota(t *testing.T) {
 	g.Eventually(s.conditions).WithArguments(t.Context()).WithTimeout(timeout).
 		Should(HaveKeyWithValue(scaledjobv1.ConditionReady, scaledjobv1.ReasonSuspended))
 	s.suspend(t, false)
-	prove(t, operator, witness.Row{
+	requireExactly(t, operator, witness.Row{
 		Fault:   "a quota refuses half of the Jobs in a storm, then is raised",
 		Promise: "what is refused is tried seldom, and comes when it may",
-	}, claim{scaledJob: s, jobs: due})
+	}, want{scaledJob: s, jobs: due})
 }
 
 // While a namespace terminates, its Jobs go, and the operator sees nothing of the deletion of the ScaledJob.
@@ -214,10 +214,10 @@ func TestNamespaceTerminates(t *testing.T) {
 	g.Expect(api.Delete(t.Context(), terminating)).To(Succeed())
 	g.Eventually(doomed.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty())
 	g.Expect(storms.Wait()).To(Succeed())
-	prove(t, operator, witness.Row{
+	requireExactly(t, operator, witness.Row{
 		Fault:   "a namespace terminates in a storm, and watches of ScaledJobs do not show it",
 		Promise: "nothing is created there, and the others go on",
-	}, claim{scaledJob: healthy, jobs: stormPushes / 40})
+	}, want{scaledJob: healthy, jobs: stormPushes / 40})
 	g.Expect(doomed.Witness.Created()).To(Equal(saturation))
 
 	proxy.scaledJobs.Set(0)
@@ -347,10 +347,10 @@ func TestCreatesCarriedOutAfterTheNextOperator(t *testing.T) {
 	next := startOperator(t, startProxy(t), []string{namespace})
 	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", messages))
 	g.Expect(late.Release()).To(Succeed())
-	prove(t, next, witness.Row{
+	requireExactly(t, next, witness.Row{
 		Fault:   "kill -9 with 16 creates under way, which are carried out once the next operator is done",
 		Promise: "the next operator takes their names first, so that they fail",
-	}, claim{scaledJob: s, jobs: messages})
+	}, want{scaledJob: s, jobs: messages})
 }
 
 // The same in a storm, with Jobs that finish and are deleted all the time: their
@@ -365,19 +365,19 @@ func TestCreatesOfAStormCarriedOutAfterTheNextOperator(t *testing.T) {
 	s.awaitSubscription(t)
 	former.lag(longLag)
 
-	goHome := putToWork(t, s)
+	stopWork := putToWork(t, s)
 	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 4*saturation))
 	late := former.holdCreates(0, 1)
 	g.Eventually(late.Held).WithTimeout(timeout).Should(BeNumerically(">", 0))
 	g.Expect(killed.Kill()).To(Succeed())
-	finished := goHome()
+	finished := stopWork()
 
 	next := startOperator(t, startProxy(t), []string{namespace})
 	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation+finished))
 	g.Expect(late.Release()).To(Succeed())
-	prove(t, next, witness.Row{
+	requireExactly(t, next, witness.Row{
 		Fault: "kill -9 in a storm with creates under way, which are carried out once the next operator is done," +
 			" after older Jobs were deleted",
 		Promise: "the next operator takes their names first, so that they fail",
-	}, claim{scaledJob: s, jobs: saturation + finished})
+	}, want{scaledJob: s, jobs: saturation + finished})
 }

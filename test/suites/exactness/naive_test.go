@@ -72,8 +72,8 @@ func (n naive) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: time.Second}, nil
 }
 
-// startNaive runs a naive reconciler for the namespace of the ScaledJob until the test ends, which hears of every push. It
-// returns when its caches are filled.
+// startNaive runs a naive reconciler for the namespace of the ScaledJob until the test ends, which hears of every push.
+// It returns when its caches are filled.
 func startNaive(t *testing.T, through *proxy, s *scaledJob) {
 	t.Helper()
 	g := NewWithT(t)

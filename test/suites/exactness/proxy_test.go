@@ -29,8 +29,8 @@ const (
 	frozen = time.Hour
 )
 
-// proxy stands between one client and the API server. Rules say which requests go wrong, watches are delayed and ended, and
-// all else is passed on, credentials included.
+// proxy stands between one client and the API server. Rules say which requests go wrong, watches are delayed and ended,
+// and all else is passed on, credentials included.
 type proxy struct {
 	*inject.Injector
 

@@ -117,22 +117,22 @@ func beginStorms(ctx context.Context, scaledJobs ...*scaledJob) *errgroup.Group 
 // restReconciles are some that nothing but the resync brings, and once perhaps a status that waits to be written.
 const restReconciles = 3
 
-// claim is how many Jobs a ScaledJob must come to, over all time.
-type claim struct {
+// want is how many Jobs a ScaledJob must come to, over all time.
+type want struct {
 	scaledJob *scaledJob
 	jobs      int
 }
 
-// prove waits until the Jobs of the claims are there, has the operator look many more times, holds the claims against
-// what the witnesses saw, and notes what came of the fault, which has ended just now.
-func prove(t *testing.T, by *operator.Operator, fault witness.Row, claims ...claim) {
+// requireExactly waits until the Jobs of the wants are there, has the operator look many more times, holds the wants
+// against what the witnesses saw, and notes what came of the fault, which has ended just now.
+func requireExactly(t *testing.T, by *operator.Operator, fault witness.Row, wants ...want) {
 	t.Helper()
 	defer func() {
-		fault.Lost, fault.Over = balance(claims)
+		fault.Lost, fault.Over = difference(wants)
 		table.Add(fault)
 	}()
 	g, ended := NewWithT(t), time.Now()
-	for _, c := range claims {
+	for _, c := range wants {
 		g.Eventually(c.scaledJob.Witness.Created).WithTimeout(timeout).
 			Should(BeNumerically(">=", c.jobs), "Jobs of %s", c.scaledJob.Object.Name)
 	}
@@ -140,7 +140,7 @@ func prove(t *testing.T, by *operator.Operator, fault witness.Row, claims ...cla
 	ctx, cancel := context.WithTimeout(t.Context(), 2*timeout)
 	defer cancel()
 	proofs, ctx := errgroup.WithContext(ctx)
-	for _, c := range claims {
+	for _, c := range wants {
 		c.scaledJob.Operator = by
 		proofs.Go(func() error {
 			return c.scaledJob.Exactly(ctx, func(context.Context) (int, error) { return c.jobs, nil })
@@ -149,9 +149,9 @@ func prove(t *testing.T, by *operator.Operator, fault witness.Row, claims ...cla
 	g.Expect(proofs.Wait()).To(Succeed())
 }
 
-// balance is how many Jobs there are too few of, and too many.
-func balance(claims []claim) (lost, over int) {
-	for _, c := range claims {
+// difference is how many Jobs there are too few of, and too many.
+func difference(wants []want) (lost, over int) {
+	for _, c := range wants {
 		created := c.scaledJob.Witness.Created()
 		lost += max(0, c.jobs-created)
 		over += max(0, created-c.jobs)
@@ -215,11 +215,11 @@ func (p *pair) beginStorms(ctx context.Context) *errgroup.Group {
 	return beginStorms(ctx, p.capped, p.growing)
 }
 
-// prove is prove for both after their storms, and for others.
-func (p *pair) prove(t *testing.T, fault witness.Row, others ...claim) {
+// requireExactly asserts it of both after their storms, and of others.
+func (p *pair) requireExactly(t *testing.T, fault witness.Row, others ...want) {
 	t.Helper()
-	claims := []claim{{scaledJob: p.capped, jobs: 10}, {scaledJob: p.growing, jobs: stormPushes / 40}}
-	prove(t, p.operator, fault, append(claims, others...)...)
+	wants := []want{{scaledJob: p.capped, jobs: 10}, {scaledJob: p.growing, jobs: stormPushes / 40}}
+	requireExactly(t, p.operator, fault, append(wants, others...)...)
 }
 
 // stormAndWorkBeside has a storm come to each of these, and one to a ScaledJob whose Jobs workers finish. It returns

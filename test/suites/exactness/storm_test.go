@@ -24,9 +24,9 @@ func TestBurst(t *testing.T) {
 	proxy.lag(longLag)
 
 	g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
-	prove(t, operator, witness.Row{
+	requireExactly(t, operator, witness.Row{
 		Fault: "a burst of 1,000, watches 0.5 s late", Promise: "no Job is created twice",
-	}, claim{scaledJob: s, jobs: messages})
+	}, want{scaledJob: s, jobs: messages})
 }
 
 // The operator of this test would take the ScaledJobs of all others for its own, so that it is not parallel to any.
@@ -43,8 +43,8 @@ func TestStormWatchingTwoNamespaces(t *testing.T) {
 	weatherStorm(t, "two namespaces, keys tracked", changes, [3]string{first, second, first}, first, second)
 }
 
-// weatherStorm has an operator meet a storm. There are three ScaledJobs, in these namespaces: one that is at its limit from
-// the first moment, one that grows step by step, and one whose slots are freed at random.
+// weatherStorm has an operator meet a storm. There are three ScaledJobs, in these namespaces: one that is at its limit
+// from the first moment, one that grows step by step, and one whose slots are freed at random.
 func weatherStorm(t *testing.T, scope string, changes []scene.Change, namespaces [3]string, watched ...string) {
 	t.Helper()
 	g := NewWithT(t)
@@ -61,11 +61,11 @@ func weatherStorm(t *testing.T, scope string, changes []scene.Change, namespaces
 	finished := stormAndWorkBeside(t, worked, capped, growing)
 	g.Expect(finished).To(BeNumerically(">", 0), "finished Jobs")
 
-	prove(t, operator, witness.Row{
+	requireExactly(t, operator, witness.Row{
 		Fault:   "storm, watches 0.5 s late, watching " + scope,
 		Promise: "no Job is created twice, and freed slots are filled",
 	},
-		claim{scaledJob: capped, jobs: 10},
-		claim{scaledJob: growing, jobs: stormPushes / 40},
-		claim{scaledJob: worked, jobs: 10 + finished})
+		want{scaledJob: capped, jobs: 10},
+		want{scaledJob: growing, jobs: stormPushes / 40},
+		want{scaledJob: worked, jobs: 10 + finished})
 }

@@ -48,10 +48,10 @@ func TestNamesTakenByJobsOfOthers(t *testing.T) {
 	proxy.lag(longLag)
 
 	g.Expect(s.PushTogether(t.Context(), due)).To(Succeed())
-	prove(t, operator, witness.Row{
+	requireExactly(t, operator, witness.Row{
 		Fault:   "Jobs of others have the next names, watches 0.5 s late",
 		Promise: "they are left alone, and do not count",
-	}, claim{scaledJob: s, jobs: due})
+	}, want{scaledJob: s, jobs: due})
 	for _, job := range foreign {
 		var now batchv1.Job
 		g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(job), &now)).To(Succeed())
@@ -98,37 +98,37 @@ func TestJobsAreTamperedWith(t *testing.T) {
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
-	var claims []claim
+	var wants []want
 	for name := range tamperings {
 		s := newScaledJob(t, namespace, name, 1, 100)
 		g.Expect(s.PushTogether(t.Context(), before)).To(Succeed())
-		claims = append(claims, claim{scaledJob: s, jobs: before + rounds*after})
+		wants = append(wants, want{scaledJob: s, jobs: before + rounds*after})
 	}
-	for _, c := range claims {
+	for _, c := range wants {
 		g.Expect(c.scaledJob.Witness.AwaitCreated(t.Context(), before)).To(Succeed())
 		c.scaledJob.tamper(t, tamperings[c.scaledJob.Object.Name])
 	}
 	// The next operator knows of the Jobs only what it sees.
 	g.Expect(operator.Kill()).To(Succeed())
 	operator = startOperator(t, proxy, []string{namespace})
-	for _, c := range claims {
+	for _, c := range wants {
 		c.scaledJob.awaitSubscription(t)
 	}
 	proxy.lag(shortLag)
 
 	for round := range rounds {
-		for _, c := range claims {
+		for _, c := range wants {
 			g.Expect(c.scaledJob.PushTogether(t.Context(), after)).To(Succeed())
 		}
-		for _, c := range claims {
+		for _, c := range wants {
 			g.Eventually(c.scaledJob.Witness.Created).WithTimeout(timeout).
 				Should(BeNumerically(">=", before+(round+1)*after), "Jobs of %s", c.scaledJob.Object.Name)
 		}
 	}
-	prove(t, operator, witness.Row{
+	requireExactly(t, operator, witness.Row{
 		Fault:   "labels and annotations of running Jobs are removed or forged, and the operator is killed, watches 0.1 s late",
 		Promise: "the Jobs still count, and the others are created",
-	}, claims...)
+	}, wants...)
 }
 
 // tamper changes the metadata of as many Jobs as there are patches.

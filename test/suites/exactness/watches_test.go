@@ -22,10 +22,10 @@ func TestWatchesFreeze(t *testing.T) {
 	storms := p.beginStorms(t.Context())
 	g.Expect(storms.Wait()).To(Succeed())
 	p.proxy.lag(0)
-	p.prove(t, witness.Row{
+	p.requireExactly(t, witness.Row{
 		Fault:   "watches of Jobs and ScaledJobs stand still for a storm",
 		Promise: "nothing is decided on what is known to be stale",
-	}, claim{scaledJob: unseen, jobs: 10})
+	}, want{scaledJob: unseen, jobs: 10})
 }
 
 func TestWatchesExpire(t *testing.T) {
@@ -44,7 +44,7 @@ func TestWatchesExpire(t *testing.T) {
 		g.Eventually(left).WithTimeout(timeout).Should(BeZero(), "watches that have not expired")
 	}
 	g.Expect(storms.Wait()).To(Succeed())
-	p.prove(t, witness.Row{
+	p.requireExactly(t, witness.Row{
 		Fault:   "watches 0.5 s late break in a storm and have expired, so that all is listed again",
 		Promise: "what the list shows late is awaited as well",
 	})
@@ -60,7 +60,7 @@ func TestAPIServerRestarts(t *testing.T) {
 	g.Expect(p.growing.Witness.AwaitCreated(t.Context(), 10)).To(Succeed())
 	g.Expect(control.RestartAPIServer(t.Context())).To(Succeed())
 	g.Expect(storms.Wait()).To(Succeed())
-	p.prove(t, witness.Row{
+	p.requireExactly(t, witness.Row{
 		Fault: "kill -9 of the API server in a storm", Promise: "creates that got no answer are sent again by the same names",
 	})
 }

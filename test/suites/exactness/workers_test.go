@@ -47,7 +47,7 @@ func stormAndWork(ctx context.Context, s *scaledJob) (finished int, err error) {
 
 // putToWork has workers finish Jobs, in a storm on a queue that never gets empty,
 // until the returned function is called. It returns how many Jobs they finished.
-func putToWork(t *testing.T, s *scaledJob) (goHome func() (finished int)) {
+func putToWork(t *testing.T, s *scaledJob) (stopWork func() (finished int)) {
 	t.Helper()
 	g := NewWithT(t)
 	g.Expect(s.PushTogether(t.Context(), stormPushes)).To(Succeed())

@@ -40,7 +40,8 @@ type Fixture struct {
 	always    []scene.Change
 }
 
-// NewFixture makes a fixture without any ScaledJob. Each that is added has these changes. The context bounds its making.
+// NewFixture makes a fixture without any ScaledJob. Each that is added has these changes. The context bounds its
+// making.
 func NewFixture(ctx context.Context, setting *Setting, always ...scene.Change) (*Fixture, error) {
 	target, err := NewTarget(ctx)
 	if err != nil {

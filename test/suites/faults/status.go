@@ -106,8 +106,8 @@ func (q *Queue) unnoticed(ctx context.Context, do func(context.Context) error) e
 // startMargin is more than a change takes, and the wait for rest after it.
 const startMargin = 30 * time.Second
 
-// awaitStartTimeouts returns when no Job is about to have had no ready Pod for so long that the operator looks because of
-// it.
+// awaitStartTimeouts returns when no Job is about to have had no ready Pod for so long that the operator looks because
+// of it.
 func (q *Queue) awaitStartTimeouts(ctx context.Context) error {
 	return scene.Await(ctx, func(ctx context.Context) error {
 		var all batchv1.JobList

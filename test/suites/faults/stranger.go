@@ -28,8 +28,8 @@ type Stranger struct {
 	Script           redistest.Script
 }
 
-// Strangers returns one of each way in which a server can be none. The other ways to answer wrongly are tested next to the
-// code that reads the answers.
+// Strangers returns one of each way in which a server can be none. The other ways to answer wrongly are tested next to
+// the code that reads the answers.
 func Strangers() []Stranger {
 	const outOfReach = scaledjobv1.ReasonUnreachable
 	word := fmt.Sprintf("$%d\r\n%s\r\n", len(planted), planted)

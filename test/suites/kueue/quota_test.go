@@ -63,23 +63,6 @@ func TestControlJobsWithoutAQueue(t *testing.T) {
 	s.Expect(s.beyond(quotaOf)).To(Equal("20 Jobs ran at a time, where the quota allows 5"))
 }
 
-func TestMoreJobsRunWhenTheQuotaIsRaised(t *testing.T) {
-	skip.UnderShort(t, "TestTheQuotaBoundsWhatRunsAndEachMessageHasOneJob admits Jobs one after the other too")
-	t.Parallel()
-	const messages = 6
-	s := newStage(t)
-	s.quota(1)
-	s.create()
-	s.Push(messages)
-	s.expectSuspended(messages-1, messages)
-	s.Expect(s.beyond(1)).To(BeEmpty())
-	s.quota(quotaOf)
-	s.expectWorking(quotaOf)
-	s.finishAll()
-	s.expectDone(messages)
-	s.Expect(s.beyond(quotaOf)).To(BeEmpty())
-}
-
 func TestJobsWaitForTheirLocalQueue(t *testing.T) {
 	skip.UnderShort(t, "the suite why tests the condition of suspended Jobs without Kueue")
 	t.Parallel()

@@ -26,7 +26,6 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/webhook"
 )
 
@@ -274,26 +273,6 @@ func TestAlertsFire(t *testing.T) {
 			}).Should(ContainSubstring(row.says), s.Explain)
 			row.cure(s)
 			s.Eventually(s.firing).ShouldNot(ContainElement(row.alert), s.Explain)
-		})
-	}
-}
-
-// Each alert about a ScaledJob is silent while that is suspended. Package rules tests that of all of them.
-func TestSuspendedScaledJobsAreSilent(t *testing.T) {
-	t.Parallel()
-	skip.UnderShort(t, "package rules tests it with made-up series")
-	for _, name := range []string{"Pods never become ready", "Redis is down"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newStage(t)
-			faults[name].bring(s)
-			aboutIt := func() ([]string, error) {
-				return firing(t.Context(), prometheus, func(labels map[string]string) bool { return labels["scaledjob"] != "" && s.isMeant(labels) })
-			}
-			s.Eventually(aboutIt).Should(ContainElement(faults[name].alert), s.Explain)
-			s.Update(suspended(true))
-			s.Eventually(aboutIt).Should(BeEmpty(), s.Explain)
-			s.Consistently(aboutIt).Should(BeEmpty(), s.Explain)
 		})
 	}
 }

@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	prometheuskit "miracle.dev/scaledjob-operator/test/kit/prometheus"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -45,30 +44,6 @@ func TestScrapesThatAreRefused(t *testing.T) {
 		s.Expect(refused.Query(t.Context(), `count({__name__=~"scaledjob_.+"})`)).To(BeEmpty(), "nothing is given away")
 	}
 	s.expectWork(reader)
-}
-
-// When the certificate of the metrics server has expired, Prometheus says so. A new one needs no restart.
-func TestTheCertificateOfTheMetricsExpires(t *testing.T) {
-	t.Parallel()
-	skip.UnderShort(t, "the tests of the command have a certificate that is replaced")
-	authority, folder := certificates.NewAuthority(t), t.TempDir()
-	write := func(pair certificates.Pair) {
-		for name, content := range map[string][]byte{"tls.key": pair.Key, "tls.crt": pair.Certificate} {
-			path := filepath.Join(folder, name)
-			NewWithT(t).Expect(os.WriteFile(path+".new", content, 0o600)).To(Succeed())
-			NewWithT(t).Expect(os.Rename(path+".new", path)).To(Succeed())
-		}
-	}
-	write(authority.Expired(t, "127.0.0.1"))
-	s := newSecureStage(t, "--metrics-cert-dir="+folder)
-	scraping := s.scrape(s.token("reader", true), authority.Certificate())
-
-	s.Eventually(refusal(t, scraping)).Should(ConsistOf(ContainSubstring("certificate has expired")))
-	s.Eventually(s.Operator.Logs).Should(MatchRegexp(`TLS handshake error from .*: remote error: tls: bad certificate`))
-	write(authority.Server(t, "127.0.0.1"))
-	s.Eventually(up(t, scraping)).Should(ConsistOf(1.0))
-	s.Expect(s.Operator.Logs()).To(ContainSubstring("Updated current TLS certificate"))
-	s.expectWork(scraping)
 }
 
 // Names as long as they may be, and keys with all kinds of characters, are labels that Prometheus reads, in both formats.

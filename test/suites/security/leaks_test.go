@@ -52,8 +52,8 @@ func TestControlSecretSearch(t *testing.T) {
 	}
 }
 
-// A server without TLS gets nothing but the beginning of a handshake, whether or not it answers. The same server gets the
-// password when the spec says so, so that the test would see it.
+// A server without TLS gets nothing but the beginning of a handshake, whether or not it answers. The same server gets
+// the password when the spec says so, so that the test would see it.
 func TestAPasswordIsNotSentWithoutTLSUnlessTheSpecSaysSo(t *testing.T) {
 	t.Parallel()
 	const handshake = 0x16 // the first byte of a record of TLS that belongs to a handshake
@@ -76,7 +76,7 @@ func TestAPasswordIsNotSentWithoutTLSUnlessTheSpecSaysSo(t *testing.T) {
 					_, _ = conn.Write([]byte(c.answer))
 				}
 			})
-			password := planted.password()
+			password := knownSecrets.password()
 			s.putPassword(password)
 			s.create(at(address), func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.TLS = &scaledjobv1.RedisTLS{} }, signedIn(tenant))
 			s.awaitFalse(scaledjobv1.ConditionQueueConnected, c.reason, "{mode: Disabled}")
@@ -143,7 +143,7 @@ func TestServersThatRepeatWhatTheyAreTold(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)
 			server := redistest.NewScripted(t, script)
-			s.putPassword(planted.password() + strings.Repeat("-", 100))
+			s.putPassword(knownSecrets.password() + strings.Repeat("-", 100))
 			s.create(at(server.Addr()), signedIn(tenant))
 			s.awaitFalse(scaledjobv1.ConditionQueueConnected, scaledjobv1.ReasonUnreachable, "")
 			s.Eventually(func() string { return s.Operator.LogsAbout(s.Namespace) }).Should(ContainSubstring(lament))

@@ -48,7 +48,7 @@ func documentedPermissions(t *testing.T) []string {
 func (s *scaledJob) follow(server *server, command []string) []scene.Change {
 	s.t.Helper()
 	s.Redis = server.Client()
-	password := planted.password()
+	password := knownSecrets.password()
 	s.putPassword(password)
 	args := make([]any, len(command))
 	for i, word := range command {

@@ -113,7 +113,7 @@ func (s *scaledJob) keepPushing() (stop func()) {
 func rotatePasswordInRedisFirst(s *scaledJob) (*server, []scene.Change, func()) {
 	server := newClosedServer(s.t)
 	spec := s.on(server)
-	next := planted.password()
+	next := knownSecrets.password()
 	return server, spec, func() {
 		server.permit("resetpass", ">"+next)
 		s.putPassword(next)
@@ -124,7 +124,7 @@ func rotatePasswordInRedisFirst(s *scaledJob) (*server, []scene.Change, func()) 
 func rotatePasswordInSecretFirst(s *scaledJob) (*server, []scene.Change, func()) {
 	server := newClosedServer(s.t)
 	spec := s.on(server)
-	next := planted.password()
+	next := knownSecrets.password()
 	return server, spec, func() {
 		s.putPassword(next)
 		s.Eventually(server.refusals).WithArguments(tenant).Should(ContainElement(refusedSignIn()))

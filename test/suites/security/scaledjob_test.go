@@ -75,7 +75,7 @@ func newNeighbour(t *testing.T) *scaledJob {
 func (s *scaledJob) on(server *server) []scene.Change {
 	s.t.Helper()
 	s.Redis = server.Client()
-	password := planted.password()
+	password := knownSecrets.password()
 	server.user(tenant, password, "~*", "&*", "+@all")
 	s.putPassword(password)
 	return []scene.Change{at(server.Addr()), signedIn(tenant)}
@@ -168,7 +168,7 @@ func (s *scaledJob) putPassword(password string) {
 // putTrust writes the Secret trust.
 func (s *scaledJob) putTrust(authority *certificates.Authority, own certificates.Pair) {
 	s.t.Helper()
-	planted.key(own.Key)
+	knownSecrets.key(own.Key)
 	s.putSecret(trust, map[string][]byte{
 		scaledjobv1.DefaultCAKey:          authority.Certificate(),
 		scaledjobv1.DefaultCertificateKey: own.Certificate,
@@ -217,8 +217,8 @@ func (s *scaledJob) expectNoticed() {
 	s.awaitMode(scaledjobv1.ModeEvents)
 }
 
-// expectTracked returns when the server has told of a message because it tracks the key, and of another one that nothing
-// else told of.
+// expectTracked returns when the server has told of a message because it tracks the key, and of another one that
+// nothing else told of.
 func (s *scaledJob) expectTracked() {
 	s.t.Helper()
 	s.Expect(s.AwaitTracked(s.t.Context())).To(Succeed())

@@ -36,8 +36,8 @@ const (
 	telling = 12
 )
 
-// planted are the secrets of all tests.
-var planted secrets
+// knownSecrets are the secrets of all tests.
+var knownSecrets secrets
 
 // secrets are what must not be told. It is safe for concurrent use.
 type secrets struct {
@@ -214,7 +214,7 @@ func (c *controlPlane) stop(ctx context.Context) error {
 		told, err := c.evidence(ctx)
 		errs = append(errs, err, c.operator.Stop(ctx))
 		told["log"] = c.operator.Logs()
-		errs = append(errs, planted.search(told))
+		errs = append(errs, knownSecrets.search(told))
 	}
 	return errors.Join(append(errs, c.Cluster.Stop())...)
 }

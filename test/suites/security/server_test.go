@@ -102,7 +102,7 @@ func (s *server) believe(clients *certificates.Authority) {
 // the server reads both when it is told their names.
 func (s *server) writePair(shown certificates.Pair) (certificate, key string) {
 	s.t.Helper()
-	planted.key(shown.Key)
+	knownSecrets.key(shown.Key)
 	files, err := os.ReadDir(s.folder)
 	s.Expect(err).NotTo(HaveOccurred())
 	name := strconv.Itoa(len(files))

@@ -19,7 +19,7 @@ const alice, bob = "alice", "bob"
 func (s *scaledJob) welcome(server *server, user string) []scene.Change {
 	s.t.Helper()
 	s.Redis = server.Client()
-	password := planted.password()
+	password := knownSecrets.password()
 	server.user(user, password, "~"+s.Queue+"*", "&__keyspace@0__:"+s.Queue+"*", "+@all")
 	s.putPassword(password)
 	return []scene.Change{at(server.Addr()), signedIn(user)}
@@ -103,7 +103,7 @@ func TestTheSameUserOfTwoTenantsHasConnectionsOfEach(t *testing.T) {
 	t.Parallel()
 	server := newClosedServer(t)
 	first, second := newScaledJob(t), newScaledJob(t)
-	password := planted.password()
+	password := knownSecrets.password()
 	server.user(tenant, password, "~*", "&*", "+@all")
 	for _, s := range []*scaledJob{first, second} {
 		s.Redis = server.Client()

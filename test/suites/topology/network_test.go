@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// ofOperator is the source address of the operator and of the tests, and ofServers that of Redis servers and sentinels
-	// where a network treats them differently.
+	// ofOperator is the source address of the operator and of the tests, and ofServers that of Redis servers and
+	// sentinels where a network treats them differently.
 	ofOperator, ofServers = "127.0.0.1", "127.0.0.2"
 	// holdTime is longer than a call of the operator.
 	holdTime = 3 * time.Second
@@ -162,25 +162,8 @@ func awaitLeft(ctx context.Context, client *redis.Client, old *redistest.Server)
 	})
 }
 
-// An operator ends, and the next one begins to watch, while another server becomes the master.
-func TestOperatorRestartsDuringAFailover(t *testing.T) {
-	skip.UnderShort(t, "needs a control plane of its own; see TestRedisFaultsFromTheStart")
-	t.Parallel()
-	setting := newSetting(t)
-	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{})
-	fixture := fixtureOf(t, setting, failoverClient(r.Addresses()), usual, at(scaledjobv1.RedisSentinel, r.Addresses()...))
-	play(t, fixture, "behind sentinels, operator restarted during a failover", "the next one reads and watches the new master",
-		func(ctx context.Context, meanwhile faults.Meanwhile) error {
-			err := errors.Join(r.Failover(ctx, r.Sentinels[0]), setting.Restart(ctx), awaitFollowed(ctx, r, fixture), meanwhile(ctx))
-			for _, queue := range fixture.Queues {
-				queue.Operator = setting.Operator
-			}
-			return errors.Join(err, writable(ctx, fixture))
-		})
-}
-
-// The operator and the master stop as one, as on one host. When both go on, another server has been the master for long, and
-// the old one does not know yet.
+// The operator and the master stop as one, as on one host. When both go on, another server has been the master for
+// long, and the old one does not know yet.
 func TestOperatorStopsTogetherWithTheMaster(t *testing.T) {
 	t.Parallel()
 	const forgotten = 7 * time.Second // Longer than an answer of a sentinel counts.

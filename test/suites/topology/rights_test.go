@@ -38,8 +38,8 @@ const (
 
 // permissions are the commands of docs/how-to/redis-permissions.md that make users.
 type permissions struct {
-	// onServers makes the user on Redis servers, onNodes has what a Cluster takes in addition, and onSentinels makes the
-	// user on sentinels.
+	// onServers makes the user on Redis servers, onNodes has what a Cluster takes in addition, and onSentinels makes
+	// the user on sentinels.
 	onServers, onNodes, onSentinels []string
 }
 

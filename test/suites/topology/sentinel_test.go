@@ -91,8 +91,8 @@ func awaitOther(ctx context.Context, r *redistest.Replicated, old *redistest.Ser
 	})
 }
 
-// awaitFollowed waits until what the clients of the queues write is on the new master. A failover by command loses what they
-// write to the old one until then.
+// awaitFollowed waits until what the clients of the queues write is on the new master. A failover by command loses what
+// they write to the old one until then.
 func awaitFollowed(ctx context.Context, r *redistest.Replicated, fixture *faults.Fixture) error {
 	if err := awaitOther(ctx, r, r.Servers[0]); err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 // deafness is how long no event may come until it is taken for lost.
 const deafness = 3 * time.Second
 
-// The negative controls: with the subscriptions of the client library, which the watcher that one writes first would use,
-// the same faults lose wake-ups. The library follows the master with its commands only.
+// The negative controls: with the subscriptions of the client library, which the watcher that one writes first would
+// use, the same faults lose wake-ups. The library follows the master with its commands only.
 
 func TestControlSubscriptionOfTheLibraryDuringAFailover(t *testing.T) {
 	t.Parallel()

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package why tests that a ScaledJob says why messages wait: each situation in which messages are in Redis and no Job is
-// created, or none runs, is brought about with a real API server and controller-manager, a real Redis and the real
+// Package why tests that a ScaledJob says why messages wait: each situation in which messages are in Redis and no Job
+// is created, or none runs, is brought about with a real API server and controller-manager, a real Redis and the real
 // operator. The conditions must name the cause, in the words of whoever caused it, and the cure. When the cause ends,
 // they must say so without an edit of the ScaledJob.
 //
@@ -32,16 +32,16 @@ import (
 )
 
 const (
-	// timeout bounds the wait for a fact. That Jobs do not start is told after a minute, and Kubernetes and the operator
-	// back off.
+	// timeout bounds the wait for a fact. That Jobs do not start is told after a minute, and Kubernetes and the
+	// operator back off.
 	timeout = 2 * time.Minute
 	// pollInterval is how often a fact is looked for.
 	pollInterval = 100 * time.Millisecond
 	// parallel is how many situations there are at the same time. They wait more than they work.
 	parallel = 40
 
-	// deniedHost is an address that the operator must not connect to, and mostServers how many databases a namespace may
-	// use.
+	// deniedHost is an address that the operator must not connect to, and mostServers how many databases a namespace
+	// may use.
 	deniedHost  = "127.0.0.2"
 	mostServers = "3"
 	// allEvents are the notifications of every type of queue.

@@ -89,8 +89,8 @@ func bySpec() []situation {
 	}
 }
 
-// unknownContainer is a template that sets no restartPolicy, and whose podFailurePolicy is about a container that does not
-// exist: that is all that the API server rejects.
+// unknownContainer is a template that sets no restartPolicy, and whose podFailurePolicy is about a container that does
+// not exist: that is all that the API server rejects.
 func unknownContainer() situation {
 	about := func(container string) scene.Change {
 		return func(spec *scaledjobv1.ScaledJobSpec) {

@@ -117,8 +117,8 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// play brings the situation about and cures it, and compares what the ScaledJob says with what it should say. The record
-// has the title.
+// play brings the situation about and cures it, and compares what the ScaledJob says with what it should say. The
+// record has the title.
 func (w situation) play(t *testing.T, mode scaledjobv1.ScalingMode, title string) {
 	t.Helper()
 	s := newStage(t, w.restricted, mode)
@@ -160,8 +160,8 @@ func (s *stage) expect(claims ...claim) {
 	s.Eventually(func() []string { return s.missing(claims) }).Should(BeEmpty(), s.explain)
 }
 
-// expectExplained waits until kubectl scaledjob explain gives the reason and the words of a claim: the status may be written
-// again meanwhile.
+// expectExplained waits until kubectl scaledjob explain gives the reason and the words of a claim: the status may be
+// written again meanwhile.
 func (s *stage) expectExplained(claimed claim) {
 	s.t.Helper()
 	words := s.fillAll(claimed.words)
@@ -228,8 +228,8 @@ func (s *stage) expectNoPassword() {
 	s.Expect(s.explain()).NotTo(Or(ContainSubstring(password), ContainSubstring(wrong)))
 }
 
-// examined is what kubectl scaledjob doctor finds in what the operator reports. The operator is no Deployment here, so that
-// the other checks find something in any case.
+// examined is what kubectl scaledjob doctor finds in what the operator reports. The operator is no Deployment here, so
+// that the other checks find something in any case.
 func (s *stage) examined() (found []string) {
 	out, errOut, _ := s.command("doctor", s.Name, "--output=json")
 	s.Expect(errOut).To(BeEmpty())
@@ -306,8 +306,9 @@ func (c claim) differences(is *metav1.Condition, fill func(string) string) (all 
 	return all
 }
 
-// expectOnce waits until an event of this kind has happened, with these words, and exactly once. On a busy machine, a server
-// may have failed again after the cure: then the event has happened at most as often as the queue could be read again.
+// expectOnce waits until an event of this kind has happened, with these words, and exactly once. On a busy machine, a
+// server may have failed again after the cure: then the event has happened at most as often as the queue could be read
+// again.
 func (s *stage) expectOnce(of event) {
 	s.t.Helper()
 	if of.reason == "" {

@@ -19,19 +19,15 @@ help: ## Show this list.
 	@awk -F ':.*## ' '/^##@ / {print "\n" substr($$0, 5)} \
 	/^[a-z0-9-]+:.*## / {gsub(/ \| /, sprintf("\n%17s", ""), $$2); printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# Puts the programs of a control plane into the cache folder. K8S=1.34 selects another minor version of Kubernetes, and
-# PARTS=compile downloads nothing. Go's temporary files are in bin: from there Go replaces a program as a whole, because
-# another make may run it, and what an interrupted Go leaves is removed. Go skips a folder whose name begins with a dot.
-PREPARE = [ -e bin/prepare ] || echo "First bin/prepare is compiled, which takes about half a minute. It shows how long the rest takes."; \
-	mkdir -p bin; GOTMPDIR=$$(mktemp -d "$$PWD/bin/.go-XXXXXX"); trap 'rm -rf "$$GOTMPDIR"' EXIT; export GOTMPDIR; \
-	go build -buildvcs=false -o bin/prepare ./test/kit/cluster/binaries/prepare && bin/prepare
-
 ##@ Try it
 
 .PHONY: demo
 demo: ## Show the operator at work, then remove everything. | SCENE=burst plays one scene, SCENE=list lists them. REDIS=host:port uses your Redis. | KEEP=1 leaves everything running until Ctrl-C.
 	@[ -e bin/demo ] || printf "%s\n" "The demo takes 90 seconds. Before that, it is compiled, which takes minutes the first time." "Ctrl-C stops it, and the same command continues."
-	@$(PREPARE) demo $(if $(REDIS),-redis='$(REDIS)') $(if $(KEEP),-keep) $(SCENE) || [ $$? = 130 ]
+	@hack/programs.sh etcd kube-apiserver kube-controller-manager > /dev/null && \
+	hack/programs.sh compile "the demo" bin/demo -buildvcs=false -ldflags=-w ./hack/demo && \
+	hack/programs.sh compile "the operator" /dev/null -buildvcs=false -ldflags=-w ./cmd && \
+	bin/demo $(if $(REDIS),-redis='$(REDIS)') $(if $(KEEP),-keep) $(SCENE) || [ $$? = 130 ]
 
 .PHONY: picture
 picture: ## Regenerate docs/images/demo.svg from a real run, on a real Redis. Needs tmux and redis-cli.
@@ -56,7 +52,7 @@ build: ## Build the operator into bin/manager, and the plugin of kubectl into bi
 
 .PHONY: parts
 parts: ## Get what test and bench need, once per version: the control plane, kubectl and Redis. | K8S=1.34 selects a version of Kubernetes, PARTS=compile downloads nothing, REDIS_SERVER=valkey uses Valkey.
-	@$(PREPARE)
+	@hack/programs.sh
 
 .PHONY: test
 test: parts ## Run each promise once, on a real API server and a real Redis. | PACKAGES=./internal/... selects packages, RUN=TestName tests.
@@ -80,12 +76,12 @@ fuzz: ## Fuzz for TIME=30s per target. | PACKAGES=./internal/jobs selects packag
 	done
 
 .PHONY: bench
-bench: parts ## Measure how fast messages become Jobs and what floods and outages cost. | MEASURE=latency,bursts selects measurements, SCALE=1,100 numbers of ScaledJobs. JSON=file keeps the results. | CONTENDERS=keda has KEDA do the same work instead, which takes minutes to build.
+bench: parts ## Measure how fast messages become Jobs. | MEASURE=latency,bursts selects measurements, MEASURE=scale SCALE=1,100 numbers of ScaledJobs. JSON=file keeps the results. | CONTENDERS=keda has KEDA do the same work instead, which takes minutes to build.
 	@go run ./test/bench $(if $(MEASURE),-measure=$(MEASURE)) $(if $(SCALE),-scale=$(SCALE)) $(if $(CONTENDERS),-contenders=$(CONTENDERS)) $(if $(JSON),-json='$(JSON)')
 
 .PHONY: bench-report
-bench-report: ## Draw the tables and plots of docs/contributing/benchmarks.md, docs/explanation/performance.md and README.md. | RESULTS='a.json b.json' names one file for each run.
-	@go run ./test/bench/report $(RESULTS)
+bench-report: ## Draw the tables and plots of the pages on performance from the results in docs/contributing/benchmarks.
+	@go run ./test/bench/report
 
 .PHONY: bench-compare
 bench-compare: ## Compare the Go benchmarks of the hot paths with those of another commit. | REF=main selects the commit, PACKAGES=./internal/jobs packages, COUNT=6 rounds.
@@ -93,7 +89,7 @@ bench-compare: ## Compare the Go benchmarks of the hot paths with those of anoth
 
 .PHONY: bench-guard
 bench-guard: parts ## Measure again, and fail if the operator is slower than in the committed results. | MEASURE=latency selects measurements.
-	@go run ./test/bench/guard $(if $(MEASURE),-measure=$(MEASURE))
+	@go run ./test/bench -guard $(if $(MEASURE),-measure=$(MEASURE))
 
 .PHONY: soak
 soak: parts ## Inject random storms and faults for MINUTES=10. | SEED=n repeats the order of the faults, SUITES=no skips the long tests. | ALERTS=yes injects no faults, and fails if an alert fires; only in MINUTES=90 could all.

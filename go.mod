@@ -2,6 +2,8 @@ module miracle.dev/scaledjob-operator
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	charm.land/bubbletea/v2 v2.0.9
 	charm.land/lipgloss/v2 v2.0.6

@@ -224,7 +224,7 @@ func TestCRDThatStaysOlder(t *testing.T) {
 }
 
 // The schema follows the kind. A proxy may hide it.
-func TestFieldsThatAreNotTold(t *testing.T) {
+func TestFieldsThatAreNotPublished(t *testing.T) {
 	t.Parallel()
 	absent := apierrors.NewNotFound(schema.GroupResource{}, "")
 	for name, c := range map[string]struct {

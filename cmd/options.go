@@ -94,6 +94,8 @@ func (o *options) bind() *flag.FlagSet {
 	o.bindRedisAccess(flags)
 	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
 	o.zap.BindFlags(flags)
+	// The text of controller-runtime names another default than the one that it uses.
+	flags.Lookup("zap-time-encoding").Usage = "Zap `encoding` of times: epoch, millis, nano, iso8601, rfc3339 or rfc3339nano. The default is rfc3339."
 	config.RegisterFlags(flags)
 	return flags
 }
@@ -114,8 +116,8 @@ func (o *options) bindRedisAccess(flags *flag.FlagSet) {
 		"The maximum `number` of Redis databases that the ScaledJobs of a namespace can use in total, over all "+
 			"servers. A Redis Cluster counts once for each master that has keys of them. 0 means no limit.")
 	flags.IntVar(&o.connectionsPerServer, "redis-connections-per-server", connection.DefaultConnections,
-		"The maximum `number` of connections to a Redis server, over all its databases. Of these, reads leave one to "+
-			"subscriptions and one to client tracking. At least 3.")
+		"The maximum `number` of connections to a Redis server, over all its databases. Reads leave two of them "+
+			"to notifications and client tracking, for which each database needs one. At least 3.")
 }
 
 func (o *options) check(flags *flag.FlagSet) error {

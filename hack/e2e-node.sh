@@ -10,10 +10,10 @@ previous=108db9f217173127ed00aacf6c4b81e8867dfd19
 
 echo "1 of 4: the programs of a node."
 mkdir -p bin
-go build -o "bin/prepare.$$" ./test/kit/cluster/binaries/prepare && mv "bin/prepare.$$" bin/prepare
 if [ "${E2E_NODE:-}" != kind ]; then
 	go run ./test/kit/node/prepare || { echo "With E2E_NODE=kind, the tests need kind and Docker instead." >&2; exit 1; }
-	ln -sf "$(bin/prepare paths | grep '/kubectl$')" bin/kubectl
+	kubectl=$(hack/programs.sh kubectl)
+	ln -sf "${kubectl#* }" bin/kubectl
 fi
 
 echo "2 of 4: a release of this tree."

@@ -17,7 +17,7 @@ needs_space() {
 		refuse "Less than 500 MB are free in ${TMPDIR:-/tmp}, where Go puts what it compiles. TMPDIR selects another folder."
 }
 
-# stoppable runs a command in a process group of its own, so that Ctrl-C ends all of it at once, by $signal.
+# stoppable runs a command in a process group of its own, so that Ctrl-C ends all of it at once.
 stoppable() {
 	set -m
 	"$@" &
@@ -35,9 +35,7 @@ compile() {
 	local imports race=${2:-}
 	imports=$(go list -e -test -deps -f \
 		'{{if and .GoFiles (ne .Name "main") (not .ForTest) (not .Standard)}}{{.ImportPath}}{{end}}' $1)
-	signal=TERM # bin/prepare then ends the compiler, which is in another group
-	[ -z "$imports" ] || stoppable bin/prepare compile "what the tests import" $race $imports || true
-	signal=KILL
+	[ -z "$imports" ] || stoppable hack/programs.sh compile "what the tests import" /dev/null $race $imports || true
 }
 
 # run runs tests, and keeps what go test says of them.
@@ -84,7 +82,7 @@ failed() {
 minutes() { printf '%dm%02ds' $(($1 / 60)) $(($1 % 60)); }
 
 # The linter looks for what go vet finds, and nobody debugs these programs.
-flags=(-timeout=40m -vet=off -ldflags=-w) hidden=skipped status=0 group= signal=KILL
+flags=(-timeout=40m -vet=off -ldflags=-w) hidden=skipped status=0 group=
 case "${1:-}" in
 short) target=test node='e2e-node SHORT=yes' flags+=(-short) ;;
 all) target=test-all node=e2e-node ;;
@@ -98,7 +96,7 @@ if [ "${RACE:-}" = no ] || [ "$(go env CGO_ENABLED)" != 1 ]; then race=; fi
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-trap 'exec 2> /dev/null; [ -z "$group" ] || kill -"$signal" -- "-$group" || true; wait; exit 130' INT TERM HUP
+trap 'exec 2> /dev/null; [ -z "$group" ] || kill -KILL -- "-$group" || true; wait; exit 130' INT TERM HUP
 # On a busy machine, what a test waits for may take long. Unless the test says how long, Gomega waits for one second.
 export GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT=30s
 export GOTMPDIR=$scratch # Go leaves nothing elsewhere when it is killed.

@@ -40,12 +40,11 @@ func newModule(t *testing.T) string {
 	t.Helper()
 	g := NewWithT(t)
 	all := maps.Clone(files)
-	for _, of := range []string{"test.sh", "tools/go.mod", "tools/go.sum"} {
+	for _, of := range []string{"test.sh", "programs.sh", "tools/go.mod", "tools/go.sum"} {
 		content, err := os.ReadFile(of)
 		g.Expect(err).NotTo(HaveOccurred())
 		all["hack/"+of] = string(content)
 	}
-	all["bin/prepare"] = "#!/bin/sh\nshift 2\nexec go build \"$@\"\n"
 	root := t.TempDir()
 	for path, content := range all {
 		path = filepath.Join(root, path)

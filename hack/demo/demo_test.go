@@ -52,7 +52,7 @@ func TestAllScenes(t *testing.T) {
 func TestACheckThatFailsIsAnError(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	server := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	server := redistest.New(t, redistest.Options{})
 	go pushUnasked(t.Context(), server.Client())
 	var out, complaint strings.Builder
 	g.Expect(run([]string{"-redis=" + server.Addr(), "burst"}, &out, &complaint)).To(Equal(failed), "%s", &out)

@@ -21,7 +21,7 @@ import (
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/yaml"
 
-	"miracle.dev/scaledjob-operator/test/kit/pinned"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -112,11 +112,8 @@ func TestKrewInstallsThePlugin(t *testing.T) {
 	t.Parallel()
 	skip.UnderShort(t, "it compiles krew and the plugin, and the manifest is compared with the archives")
 	g := NewWithT(t)
-	folder, err := pinned.Program{
-		Title: "krew", Name: "krew", Module: "sigs.k8s.io/krew", Command: "sigs.k8s.io/krew/cmd/krew", Pins: "krew",
-	}.Build(t.Context(), t.Output())
+	krew, err := programs.Path(t.Context(), t.Output(), "krew")
 	g.Expect(err).NotTo(HaveOccurred())
-	krew := filepath.Join(folder, "krew")
 	root := t.TempDir()
 	bin := filepath.Join(root, "bin")
 	env := []string{"KREW_ROOT=" + root, "KREW_NO_UPGRADE_CHECK=1", "PATH=" + bin + string(filepath.ListSeparator) + os.Getenv("PATH")}

@@ -6,7 +6,6 @@ package controller
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,7 +19,6 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
 // The namespace in which requests hang, and the only ScaledJob of another one.
@@ -170,74 +168,6 @@ func TestWithoutSharesHangingDryRunsHoldUpOthers(t *testing.T) {
 	})
 }
 
-// A create that is refused once is tried again after its own delay, whatever others wait for.
-func TestARefusedCreateWaitsForNobodyElse(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		busy := scaledJobsIn(busyTenant, busyScaledJobs())
-		f := newManyScaledJobs(t, append(busy, onlyScaledJob(otherTenant)...)...)
-		var refused atomic.Bool
-		f.on(func(ctx context.Context, kind string, of types.NamespacedName) error {
-			switch {
-			case kind == creating && of.Namespace == busyTenant:
-				return hangs(ctx, 10*time.Second)
-			case kind == creating && !refused.Swap(true):
-				return errOverload
-			}
-			return nil
-		})
-		f.look(t.Context(), otherTenant)
-		f.fillQueues(t.Context(), busy)
-		// All creates have timed out once. A resync, which would try again at once, comes at a multiple of 100 ms.
-		time.Sleep(30*time.Second + 10*time.Millisecond)
-
-		f.push(t.Context(), otherTenant, 10)
-		settled()
-		f.Expect(refused.Load()).To(BeTrue())
-		f.Expect(f.jobsOf(otherTenant)).To(BeZero())
-		time.Sleep(retry.APIServer.First)
-		settled()
-
-		f.Expect(f.jobsOf(otherTenant)).To(Equal(1))
-	})
-}
-
-// Many ScaledJobs of a namespace have one Job due each, and their webhook is slow. They get workers in the order in which
-// they came.
-func TestAParkedNamespaceIsServedInTurn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		busy := scaledJobsIn(busyTenant, 60)
-		f := newManyScaledJobs(t, busy...)
-		f.on(func(ctx context.Context, kind string, _ types.NamespacedName) error {
-			if kind == creating {
-				return hangs(ctx, 3*time.Second)
-			}
-			return nil
-		})
-		for _, sj := range busy {
-			f.push(t.Context(), client.ObjectKeyFromObject(sj), 1)
-			time.Sleep(time.Millisecond)
-		}
-		for f.ended(busyTenant) == 0 || f.inFlight(creating, busyTenant) > 0 {
-			time.Sleep(time.Second)
-			settled()
-		}
-
-		var order []types.NamespacedName
-		for _, each := range f.log {
-			if each.kind == creating && !each.ended {
-				order = append(order, each.of)
-			}
-		}
-		f.Expect(order).To(HaveLen(60), "one create each")
-		for i, of := range order {
-			began := slices.IndexFunc(busy, func(sj client.Object) bool { return client.ObjectKeyFromObject(sj) == of })
-			f.Expect(began).To(BeNumerically("~", i, workersAtOnce/2), "those that begin together end together")
-		}
-	})
-}
-
 // ScaledJobs that come and go while their dry runs wait leave nothing behind.
 func TestDryRunsOfScaledJobsThatGoAreForgotten(t *testing.T) {
 	t.Parallel()
@@ -250,7 +180,7 @@ func TestDryRunsOfScaledJobsThatGoAreForgotten(t *testing.T) {
 		}
 		settled()
 		for _, sj := range busy {
-			f.Expect(f.api.Delete(t.Context(), sj.DeepCopyObject().(client.Object))).To(Succeed())
+			f.remove(client.ObjectKeyFromObject(sj))
 			f.look(t.Context(), client.ObjectKeyFromObject(sj))
 		}
 		time.Sleep(reconcileTimeout)
@@ -261,23 +191,5 @@ func TestDryRunsOfScaledJobsThatGoAreForgotten(t *testing.T) {
 		settled()
 		f.Expect(f.ended(otherTenant.Namespace)).To(BeNumerically(">=", 2), "a dry run and a status")
 		f.Expect(f.ended(busyTenant)).To(Equal(sent), "nothing is sent for those that are gone")
-	})
-}
-
-// While the Jobs of previous leaders are listed, nothing is reconciled.
-func TestNothingIsReconciledBeforeTheTakeover(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, complete := newFakeEnv(t, onlyScaledJob(otherTenant)...), make(chan struct{})
-		w.onTakeover = func(context.Context) error { <-complete; return nil }
-		f := newManyScaledJobsIn(t, w, workersAtOnce)
-		f.look(t.Context(), otherTenant)
-		time.Sleep(time.Minute)
-		f.Expect(f.ended(otherTenant.Namespace)).To(BeZero())
-
-		close(complete)
-		settled()
-
-		f.Expect(f.ended(otherTenant.Namespace)).To(BeNumerically(">=", 2), "a dry run and a status")
 	})
 }

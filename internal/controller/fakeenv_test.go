@@ -6,13 +6,17 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,12 +24,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
@@ -34,6 +35,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/metrics"
+	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/report"
@@ -41,6 +43,8 @@ import (
 )
 
 const address = "redis.mail.svc:6379"
+
+var errNoScaledJob = apierrors.NewNotFound(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), "")
 
 var (
 	emails     = types.NamespacedName{Namespace: "mail", Name: "emails"}
@@ -64,12 +68,12 @@ func scaledJob() *scaledjobv1.ScaledJob {
 	}
 }
 
-// fakeEnv is a Reconciler with fakes. A fake client is both the API server and the cache, which can be made to lag.
+// fakeEnv is a Reconciler with fakes. Its API server is also the cache, which can be made to lag.
 type fakeEnv struct {
 	Gomega
 
 	r       *Reconciler
-	api     client.WithWatch
+	server  *apiServer // has the Jobs
 	servers *fakeServers
 	queues  *fakeQueues
 	watcher *fakeWatcher
@@ -87,14 +91,15 @@ type fakeEnv struct {
 	onLiveGet func(object client.Object) error
 	// onAnswer may change the answer to a write of the status.
 	onAnswer func(object client.Object)
-	// onTakeover is called before the Jobs of previous leaders are listed.
-	onTakeover func(ctx context.Context) error
 	// onDelete is called before a Job is deleted.
 	onDelete func(ctx context.Context, job client.Object, expected *metav1.Preconditions) error
 	// specErr and statusErr are the errors of decoding the ScaledJob.
 	specErr, statusErr error
 	// hidden are the Jobs that the cache does not show.
 	hidden func(*batchv1.Job) bool
+
+	// scaledJobs are those that exist. The lock of the server guards them.
+	scaledJobs map[types.NamespacedName]*scaledjobv1.ScaledJob
 
 	mu sync.Mutex
 	// created are the names of the Jobs whose creates were sent, in order. applied is the number of status writes.
@@ -109,6 +114,7 @@ func newFakeEnv(tb testing.TB, objects ...client.Object) *fakeEnv {
 	tb.Helper()
 	w := &fakeEnv{
 		Gomega:    NewWithT(tb),
+		server:    newAPIServer(),
 		servers:   &fakeServers{},
 		queues:    &fakeQueues{},
 		watcher:   &fakeWatcher{state: keyspace.State{Verdict: verify.Verdict{Reason: verify.ReasonSubscribed}}},
@@ -122,24 +128,20 @@ func newFakeEnv(tb testing.TB, objects ...client.Object) *fakeEnv {
 		hidden:    func(*batchv1.Job) bool { return false },
 		onAnswer:  func(client.Object) { /* as it is */ },
 
-		onTakeover: func(context.Context) error { return nil },
+		scaledJobs: map[types.NamespacedName]*scaledjobv1.ScaledJob{},
 	}
-	scheme := runtime.NewScheme()
-	w.Expect(scaledjobv1.AddToScheme(scheme)).To(Succeed())
-	w.Expect(batchv1.AddToScheme(scheme)).To(Succeed())
-	w.api = fake.NewClientBuilder().
-		WithScheme(scheme).
-		WithTypeConverters(managedfields.NewDeducedTypeConverter()).
-		WithStatusSubresource(&scaledjobv1.ScaledJob{}).
-		WithObjects(objects...).
-		Build()
+	for _, object := range objects {
+		switch object := object.(type) {
+		case *scaledjobv1.ScaledJob:
+			w.put(object)
+		case *batchv1.Job:
+			w.server.store(object)
+		}
+	}
 	stores := &jobcontrol.Stores{}
 	w.store = stores.NewInformer(nil, &batchv1.Job{}, 0, toolscache.Indexers{}).GetStore()
 	w.cacheIsAt("1000000")
-	cached := interceptor.NewClient(w.api, interceptor.Funcs{
-		Create: w.create, Get: w.getCached, Delete: w.remove, SubResourceApply: w.applyStatus,
-	})
-	live := interceptor.NewClient(w.api, interceptor.Funcs{Get: w.getLive, List: w.listLive})
+	cached, live := envClient{w: w}, envReader{w: w}
 	registry := prometheus.NewPedanticRegistry()
 	collectors := metrics.New(registry)
 	w.metrics = collectors.With(registry)
@@ -164,21 +166,175 @@ func newFakeEnv(tb testing.TB, objects ...client.Object) *fakeEnv {
 // cacheIsAt sets the resource version of the Job cache.
 func (w *fakeEnv) cacheIsAt(version string) { w.Expect(w.store.Replace(nil, version)).To(Succeed()) }
 
-// create creates a Job with a UID, like the API server.
-func (w *fakeEnv) create(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
+// put stores a ScaledJob.
+func (w *fakeEnv) put(sj *scaledjobv1.ScaledJob) {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	stored := sj.DeepCopy()
+	w.server.next(stored)
+	w.scaledJobs[client.ObjectKeyFromObject(sj)] = stored
+}
+
+// remove removes a ScaledJob.
+func (w *fakeEnv) remove(key types.NamespacedName) {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	delete(w.scaledJobs, key)
+}
+
+// get returns a copy of a ScaledJob.
+func (w *fakeEnv) get(key types.NamespacedName) (*scaledjobv1.ScaledJob, error) {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	if found := w.scaledJobs[key]; found != nil {
+		return found.DeepCopy(), nil
+	}
+	return nil, errNoScaledJob
+}
+
+// change changes a ScaledJob.
+func (w *fakeEnv) change(key types.NamespacedName, change func(*scaledjobv1.ScaledJob)) error {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	found := w.scaledJobs[key]
+	if found == nil {
+		return errNoScaledJob
+	}
+	changed := found.DeepCopy()
+	change(changed)
+	w.server.next(changed)
+	w.scaledJobs[key] = changed
+	return nil
+}
+
+// job returns a copy of a Job.
+func (w *fakeEnv) job(name string) (*batchv1.Job, error) {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	if found := w.server.jobs[name]; found != nil {
+		return found.DeepCopy(), nil
+	}
+	return nil, apierrors.NewNotFound(jobResource, name)
+}
+
+// envClient reads the Jobs that the cache shows, and writes to the API server.
+type envClient struct {
+	client.WithWatch // what nobody calls
+
+	w *fakeEnv
+}
+
+func (c envClient) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	job, err := c.w.job(key.Name)
+	if err != nil {
+		return err
+	}
+	if c.w.hidden(job) {
+		return apierrors.NewNotFound(jobResource, key.Name)
+	}
+	job.DeepCopyInto(object.(*batchv1.Job))
+	return nil
+}
+
+// Create creates a Job with a UID, like the API server.
+func (c envClient) Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error {
+	w, job := c.w, object.(*batchv1.Job)
 	if len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) > 0 {
 		return w.onDryRun()
 	}
-	job := object.(*batchv1.Job)
 	w.mu.Lock()
 	w.created = append(w.created, job.Name)
 	w.mu.Unlock()
 	return w.onCreate(ctx, job, func() error {
+		w.server.mu.Lock()
+		defer w.server.mu.Unlock()
+		if w.server.jobs[job.Name] != nil {
+			return apierrors.NewAlreadyExists(jobResource, job.Name)
+		}
 		job.UID = types.UID("uid of " + job.Name)
 		job.CreationTimestamp = metav1.Now().Rfc3339Copy()
-		return c.Create(ctx, job, opts...)
+		w.server.store(job)
+		return nil
 	})
 }
+
+func (c envClient) Delete(ctx context.Context, object client.Object, opts ...client.DeleteOption) error {
+	expected := (&client.DeleteOptions{}).ApplyOptions(opts).Preconditions
+	if err := c.w.onDelete(ctx, object, expected); err != nil {
+		return err
+	}
+	job, err := c.w.job(object.GetName())
+	switch {
+	case err != nil:
+		return err
+	case *expected.UID != job.UID || expected.ResourceVersion != nil && *expected.ResourceVersion != job.ResourceVersion:
+		return apierrors.NewConflict(jobResource, job.Name, errors.New("it has changed"))
+	}
+	c.w.delete(ctx, job.Name)
+	return nil
+}
+
+func (c envClient) Status() client.SubResourceWriter { return envStatus{w: c.w} }
+
+func (c envClient) SubResource(string) client.SubResourceClient { return envStatus{w: c.w} }
+
+// envStatus writes statuses.
+type envStatus struct {
+	client.SubResourceClient // what nobody calls
+
+	w *fakeEnv
+}
+
+func (s envStatus) Apply(_ context.Context, intent runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
+	if err := s.w.onApply(); err != nil {
+		return err
+	}
+	asked, err := statusOf(intent)
+	if err != nil {
+		return err
+	}
+	s.w.mu.Lock()
+	s.w.applied++
+	s.w.mu.Unlock()
+	key, answer := client.ObjectKeyFromObject(asked), intent.(client.Object)
+	if err := s.w.change(key, func(sj *scaledjobv1.ScaledJob) { sj.Status = asked.Status }); err != nil {
+		return err
+	}
+	if stored, err := s.w.get(key); err == nil {
+		answer.SetResourceVersion(stored.ResourceVersion)
+		answer.SetDeletionTimestamp(stored.DeletionTimestamp)
+	}
+	s.w.onAnswer(answer)
+	return nil
+}
+
+// envReader reads from the API server.
+type envReader struct {
+	client.Reader // what nobody calls
+
+	w *fakeEnv
+}
+
+// Get reads a Job, or the metadata of a ScaledJob.
+func (r envReader) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	if into, is := object.(*batchv1.Job); is {
+		job, err := r.w.job(key.Name)
+		if err != nil {
+			return err
+		}
+		job.DeepCopyInto(into)
+		return r.w.onLiveGet(object)
+	}
+	sj, err := r.w.get(key)
+	if err != nil {
+		return err
+	}
+	sj.ObjectMeta.DeepCopyInto(&object.(*metav1.PartialObjectMetadata).ObjectMeta)
+	return r.w.onLiveGet(object)
+}
+
+// List finds no Jobs of previous leaders.
+func (envReader) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
 // envCache is what the cache shows of a fakeEnv.
 type envCache struct {
@@ -188,10 +344,11 @@ type envCache struct {
 }
 
 func (c envCache) ScaledJob(key types.NamespacedName) (*scaledjob.ScaledJob, error) {
-	var found scaledjob.ScaledJob
-	if err := decodeAs(c.ctx, c.api, key, &found); err != nil {
+	stored, err := c.get(key)
+	if err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
+	found := decoded(stored)
 	found.SpecErr, found.StatusErr = c.specErr, c.statusErr
 	slim, err := scaledjob.Slim(&found)
 	if err != nil {
@@ -239,43 +396,6 @@ func (w *fakeEnv) expectNothingChanged() {
 	}
 }
 
-func (w *fakeEnv) getCached(
-	ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption,
-) error {
-	err := c.Get(ctx, key, object, opts...)
-	if job, ok := object.(*batchv1.Job); ok && err == nil && w.hidden(job) {
-		return apierrors.NewNotFound(batchv1.Resource("jobs"), key.Name)
-	}
-	return err
-}
-
-func (w *fakeEnv) getLive(
-	ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption,
-) error {
-	var err error
-	if found, ok := object.(*scaledjob.ScaledJob); ok {
-		err = decodeAs(ctx, c, key, found, opts...)
-	} else {
-		err = c.Get(ctx, key, object, opts...)
-	}
-	if err != nil {
-		return err
-	}
-	return w.onLiveGet(object)
-}
-
-// decodeAs reads a ScaledJob and decodes it like the operator.
-func decodeAs(
-	ctx context.Context, c client.Reader, key client.ObjectKey, into *scaledjob.ScaledJob, opts ...client.GetOption,
-) error {
-	var stored scaledjobv1.ScaledJob
-	if err := c.Get(ctx, key, &stored, opts...); err != nil {
-		return err
-	}
-	*into = decoded(&stored)
-	return nil
-}
-
 func decoded(stored *scaledjobv1.ScaledJob) (sj scaledjob.ScaledJob) {
 	data, err := json.Marshal(stored)
 	if err == nil {
@@ -285,38 +405,6 @@ func decoded(stored *scaledjobv1.ScaledJob) (sj scaledjob.ScaledJob) {
 		panic(err)
 	}
 	return sj
-}
-
-// listLive lists the Jobs of previous leaders.
-func (w *fakeEnv) listLive(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-	if err := w.onTakeover(ctx); err != nil {
-		return err
-	}
-	return c.List(ctx, list, opts...)
-}
-
-// remove deletes a Job.
-func (w *fakeEnv) remove(ctx context.Context, c client.WithWatch, job client.Object, opts ...client.DeleteOption) error {
-	if err := w.onDelete(ctx, job, (&client.DeleteOptions{}).ApplyOptions(opts).Preconditions); err != nil {
-		return err
-	}
-	return c.Delete(ctx, job, opts...)
-}
-
-func (w *fakeEnv) applyStatus(
-	ctx context.Context, c client.Client, subresource string, status runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption,
-) error {
-	if err := w.onApply(); err != nil {
-		return err
-	}
-	w.mu.Lock()
-	w.applied++
-	w.mu.Unlock()
-	if err := c.SubResource(subresource).Apply(ctx, status, opts...); err != nil {
-		return err
-	}
-	w.onAnswer(status.(client.Object))
-	return nil
 }
 
 func requestOf(key types.NamespacedName) ctrl.Request { return ctrl.Request{NamespacedName: key} }
@@ -344,10 +432,13 @@ func (w *fakeEnv) reconcileFails(ctx context.Context) error {
 }
 
 // jobs returns all existing Jobs.
-func (w *fakeEnv) jobs(ctx context.Context) []batchv1.Job {
-	var all batchv1.JobList
-	w.Expect(w.api.List(ctx, &all)).To(Succeed())
-	return all.Items
+func (w *fakeEnv) jobs(context.Context) (all []batchv1.Job) {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(w.server.jobs)) {
+		all = append(all, *w.server.jobs[name].DeepCopy())
+	}
+	return all
 }
 
 // names returns the names of the creates that were sent.
@@ -367,18 +458,18 @@ func (w *fakeEnv) inDoubt(ctx context.Context) []jobcontrol.Unanswered {
 	return w.r.Gate.Observe("uid-1", &owned)
 }
 
-func (w *fakeEnv) scaledJob(ctx context.Context) *scaledjobv1.ScaledJob {
-	var sj scaledjobv1.ScaledJob
-	w.Expect(w.api.Get(ctx, emails, &sj)).To(Succeed())
-	return &sj
+func (w *fakeEnv) scaledJob(context.Context) *scaledjobv1.ScaledJob {
+	sj, err := w.get(emails)
+	w.Expect(err).NotTo(HaveOccurred())
+	return sj
 }
 
 // edit changes the spec and increments the generation.
-func (w *fakeEnv) edit(ctx context.Context, change func(*scaledjobv1.ScaledJobSpec)) {
-	sj := w.scaledJob(ctx)
-	change(&sj.Spec)
-	sj.Generation++
-	w.Expect(w.api.Update(ctx, sj)).To(Succeed())
+func (w *fakeEnv) edit(_ context.Context, change func(*scaledjobv1.ScaledJobSpec)) {
+	w.Expect(w.change(emails, func(sj *scaledjobv1.ScaledJob) {
+		change(&sj.Spec)
+		sj.Generation++
+	})).To(Succeed())
 }
 
 // finish makes a Job finish, like the Job controller.
@@ -387,19 +478,19 @@ func (w *fakeEnv) finish(ctx context.Context, name string, kind batchv1.JobCondi
 }
 
 // finishAt is finish for a Job that ended at another time.
-func (w *fakeEnv) finishAt(ctx context.Context, name string, kind batchv1.JobConditionType, at time.Time) {
-	var job batchv1.Job
-	w.Expect(w.api.Get(ctx, types.NamespacedName{Namespace: emails.Namespace, Name: name}, &job)).To(Succeed())
-	job.Status.Conditions = []batchv1.JobCondition{{
-		Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at.Truncate(time.Second)),
-	}}
-	w.Expect(w.api.Status().Update(ctx, &job)).To(Succeed())
+func (w *fakeEnv) finishAt(_ context.Context, name string, kind batchv1.JobConditionType, at time.Time) {
+	w.server.update(name, func(job *batchv1.Job) {
+		job.Status.Conditions = []batchv1.JobCondition{{
+			Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at.Truncate(time.Second)),
+		}}
+	})
 }
 
 // delete deletes a Job, like a user.
-func (w *fakeEnv) delete(ctx context.Context, name string) {
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: emails.Namespace, Name: name}}
-	w.Expect(w.api.Delete(ctx, job)).To(Succeed())
+func (w *fakeEnv) delete(_ context.Context, name string) {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	w.server.remove(name)
 }
 
 // condition returns a condition of the stored status.
@@ -499,4 +590,74 @@ func (l *eventLog) AnnotatedEventf(
 	regarding, _ runtime.Object, annotations map[string]string, _, reason, _, _ string, args ...any,
 ) {
 	l.reasons, l.regarding, l.note, l.annotations = append(l.reasons, reason), regarding, args[0].(string), annotations
+}
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	goleak.VerifyTestMain(m)
+}
+
+// fakeQueues serves the content that a test sets, by key. Other keys are empty. The zero value is ready for use, and
+// safe for concurrent use.
+type fakeQueues struct {
+	mu     sync.Mutex
+	counts map[string]queue.Count
+	errs   map[string]error
+	// oldest are the times that Oldest returns, after oldestTakes, and asked is how often it was called.
+	oldest      []time.Time
+	oldestTakes time.Duration
+	asked       int
+}
+
+// SetDepth sets the number of waiting messages of key.
+func (f *fakeQueues) SetDepth(key string, depth int64) { f.SetCount(key, queue.Count{Waiting: depth}) }
+
+// SetCount sets the content of key.
+func (f *fakeQueues) SetCount(key string, count queue.Count) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.counts == nil {
+		f.counts = map[string]queue.Count{}
+	}
+	f.counts[key] = count
+	delete(f.errs, key)
+}
+
+// SetError makes reads of key fail with err.
+func (f *fakeQueues) SetError(key string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.errs == nil {
+		f.errs = map[string]error{}
+	}
+	f.errs[key] = err
+}
+
+// Observe returns the content of the queues of source, or the error of ctx.
+func (f *fakeQueues) Observe(ctx context.Context, source queue.Source) ([]queue.Count, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var counts []queue.Count
+	for _, each := range source.Queues {
+		if err := f.errs[each.Key]; err != nil {
+			return nil, err
+		}
+		counts = append(counts, f.counts[each.Key])
+	}
+	return counts, nil
+}
+
+// Oldest returns the times that a test sets, or what was before if it sets none.
+func (f *fakeQueues) Oldest(_ context.Context, _ queue.Source, _ []queue.Count, before []time.Time) ([]time.Time, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked++
+	time.Sleep(f.oldestTakes)
+	if f.oldest == nil {
+		return before, false
+	}
+	return f.oldest, true
 }

@@ -11,7 +11,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/queue"
@@ -306,10 +305,7 @@ func TestSuspendedJobsAreReported(t *testing.T) {
 		w.queues.SetDepth(emailQueue, 20)
 		w.reconcile(ctx)
 		suspend := func(name string, is bool) {
-			var job batchv1.Job
-			w.Expect(w.api.Get(ctx, client.ObjectKey{Namespace: emails.Namespace, Name: name}, &job)).To(Succeed())
-			job.Spec.Suspend = &is
-			w.Expect(w.api.Update(ctx, &job)).To(Succeed())
+			w.server.update(name, func(job *batchv1.Job) { job.Spec.Suspend = &is })
 		}
 		w.reconcile(ctx)
 		suspend(w.names()[0], false)

@@ -73,13 +73,7 @@ func newManyScaledJobs(t *testing.T, objects ...client.Object) *manyScaledJobs {
 // newManyScaledJobsSharing starts the workers, of which each namespace has its share of this many.
 func newManyScaledJobsSharing(t *testing.T, shared int, objects ...client.Object) *manyScaledJobs {
 	t.Helper()
-	return newManyScaledJobsIn(t, newFakeEnv(t, objects...), shared, objects...)
-}
-
-// newManyScaledJobsIn starts the workers in a fakeEnv with these objects.
-func newManyScaledJobsIn(t *testing.T, w *fakeEnv, shared int, objects ...client.Object) *manyScaledJobs {
-	t.Helper()
-	f := &manyScaledJobs{fakeEnv: w, existing: map[types.UID]map[string]*batchv1.Job{}}
+	f := &manyScaledJobs{fakeEnv: newFakeEnv(t, objects...), existing: map[types.UID]map[string]*batchv1.Job{}}
 	for _, object := range objects {
 		if job, ok := object.(*batchv1.Job); ok {
 			f.exists(job)
@@ -183,11 +177,13 @@ func (c indexedCache) Owned(_ string, owner types.UID) ([]*batchv1.Job, error) {
 func (f *manyScaledJobs) deleteJob(
 	ctx context.Context, c client.WithWatch, object client.Object, opts ...client.DeleteOption,
 ) error {
-	var job batchv1.Job
-	_ = f.api.Get(ctx, client.ObjectKeyFromObject(object), &job)
-	return f.request(ctx, deleting, ownerOf(&job), func() error {
+	job, err := f.job(object.GetName())
+	if err != nil {
+		return err
+	}
+	return f.request(ctx, deleting, ownerOf(job), func() error {
 		f.mu.Lock()
-		delete(f.existing[jobs.ControllerUID(&job)], job.Name)
+		delete(f.existing[jobs.ControllerUID(job)], job.Name)
 		f.mu.Unlock()
 		return c.Delete(ctx, object, opts...)
 	})
@@ -254,7 +250,7 @@ func (f *manyScaledJobs) on(request func(ctx context.Context, kind string, of ty
 	f.onRequest = request
 }
 
-// push puts messages into the queue of a ScaledJob, and tells of it like the watcher.
+// push puts messages into the queue of a ScaledJob, and reports it like the watcher.
 func (f *manyScaledJobs) push(_ context.Context, of types.NamespacedName, depth int64) {
 	f.queues.SetDepth(of.String(), depth)
 	f.r.Wakes.Deliver(coalesce.Wake{ID: coalesce.ID(of), Cause: coalesce.Growth})

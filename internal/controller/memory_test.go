@@ -4,8 +4,6 @@
 package controller
 
 import (
-	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -34,41 +32,6 @@ func TestMemories(t *testing.T) {
 	_, known = all.drop(emails)
 	g.Expect(known).To(BeFalse())
 	g.Expect(all.of(scaledJob()).failures).To(BeZero())
-}
-
-func TestMemoriesOfARecreatedScaledJob(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	var all memories
-	all.of(scaledJob()).failures = 3
-	again := scaledJob()
-	again.UID = "uid-2"
-
-	g.Expect(all.ofAnother(scaledJob())).To(BeFalse())
-	g.Expect(all.ofAnother(again)).To(BeTrue())
-	all.drop(emails)
-	g.Expect(all.ofAnother(again)).To(BeFalse())
-	g.Expect(all.of(again).uid).To(Equal(again.UID))
-	g.Expect(all.of(again).failures).To(BeZero())
-}
-
-func TestMemoriesConcurrently(t *testing.T) {
-	t.Parallel()
-	var all memories
-	var passes sync.WaitGroup
-	for i := range 8 {
-		sj := scaledJob()
-		sj.Name = fmt.Sprint("emails-", i)
-		key := types.NamespacedName{Namespace: sj.Namespace, Name: sj.Name}
-		passes.Go(func() {
-			for range 100 {
-				all.of(sj).failures = 3
-				all.drop(key)
-			}
-		})
-	}
-	passes.Wait()
-	NewWithT(t).Expect(all.all).To(BeEmpty())
 }
 
 // Creates of a namespace are slow after one has timed out, until one is fast or all ScaledJobs are gone.
@@ -100,6 +63,7 @@ func TestSlowCreatesOfANamespace(t *testing.T) {
 
 	all.noteCreates(other, false, fast)
 	g.Expect(all.isSlow("mail")).To(BeFalse())
+	g.Expect(other.mem.createsSlowly).To(BeFalse())
 	g.Expect(hanging.mem.createsSlowly).To(BeTrue(), "other ScaledJobs do not change that")
 
 	all.noteCreates(hanging, true, createTimeout)

@@ -325,11 +325,17 @@ type statusWriter struct {
 	p *operatorProcess
 }
 
+// statusOf returns a ScaledJob with the status of an apply.
+func statusOf(intent runtime.ApplyConfiguration) (*scaledjobv1.ScaledJob, error) {
+	content := intent.(interface{ UnstructuredContent() map[string]any }).UnstructuredContent()
+	asked := &scaledjobv1.ScaledJob{}
+	return asked, runtime.DefaultUnstructuredConverter.FromUnstructured(content, asked)
+}
+
 // Apply replaces the status, if the UID matches.
 func (w *statusWriter) Apply(_ context.Context, intent runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
-	var asked scaledjobv1.ScaledJob
-	content := intent.(interface{ UnstructuredContent() map[string]any }).UnstructuredContent()
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &asked); err != nil {
+	asked, err := statusOf(intent)
+	if err != nil {
 		return err
 	}
 	s := w.p.server

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -22,8 +23,7 @@ import (
 func (w *fakeEnv) setReady(t *testing.T, ready int32) {
 	t.Helper()
 	for _, job := range w.jobs(t.Context()) {
-		job.Status.Ready = &ready
-		w.Expect(w.api.Status().Update(t.Context(), &job)).To(Succeed())
+		w.server.update(job.Name, func(job *batchv1.Job) { job.Status.Ready = &ready })
 	}
 }
 
@@ -96,7 +96,7 @@ func TestAPassComesWhenAMessageFallsDue(t *testing.T) {
 	})
 }
 
-func TestTheStatusTellsOfEachQueue(t *testing.T) {
+func TestTheStatusHasEachQueue(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
 	sj.Spec.QueueName = ""
@@ -126,7 +126,7 @@ func TestTheStatusTellsOfEachQueue(t *testing.T) {
 	w.Expect(w.scrape()).NotTo(HaveKey("scaledjob_queue_depth"))
 }
 
-func TestEntriesThatWereTrimmedAreTold(t *testing.T) {
+func TestEntriesThatWereTrimmedAreReported(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
 	sj.Spec.QueueName = ""
@@ -149,7 +149,7 @@ func TestEntriesThatWereTrimmedAreTold(t *testing.T) {
 }
 
 // A worker has to start to create the group.
-func TestAMissingGroupIsToldAndHasAJob(t *testing.T) {
+func TestAMissingGroupIsReportedAndHasAJob(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
 	sj.Spec.QueueName = ""

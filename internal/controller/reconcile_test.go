@@ -14,6 +14,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -24,6 +25,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/retry"
+	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
 var errAway = errors.New("the API server is away")
@@ -87,20 +89,6 @@ func TestReconcileAgainDoesNothing(t *testing.T) {
 	w.Expect(w.scaledJob(t.Context())).To(Equal(sj))
 	w.Expect(w.applied).To(Equal(1), "an unchanged status is not written")
 	w.Expect(w.events.reasons).To(HaveLen(1))
-}
-
-func TestReconcileFollowsTheQueue(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
-	for _, step := range []struct {
-		depth  int64
-		active int
-	}{{0, 0}, {1, 1}, {25, 3}, {10, 3}, {31, 4}, {5000, 20}, {0, 20}} {
-		w.queues.SetDepth(emailQueue, step.depth)
-		w.reconcile(t.Context())
-		w.Expect(w.jobs(t.Context())).To(HaveLen(step.active), "at a depth of %d", step.depth)
-		w.Expect(w.watcher.idle).To(Equal(step.active >= 20))
-	}
 }
 
 // Finished Jobs make room for new Jobs, which have new names.
@@ -246,10 +234,9 @@ func TestReconcileSuspended(t *testing.T) {
 func TestReconcileGoing(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
-	sj.Finalizers = []string{"example.com/finalizer"}
+	sj.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	w := newFakeEnv(t, sj)
 	w.queues.SetDepth(emailQueue, 47)
-	w.Expect(w.api.Delete(t.Context(), sj)).To(Succeed())
 
 	result, err := w.r.Reconcile(t.Context(), requestOf(emails))
 
@@ -267,7 +254,7 @@ func TestReconcileGone(t *testing.T) {
 	w.onCreate = func(context.Context, *batchv1.Job, func() error) error { return errAway }
 	_ = w.reconcileFails(t.Context())
 	w.Expect(w.r.Gate.Newest("uid-1")).NotTo(BeZero())
-	w.Expect(w.api.Delete(t.Context(), scaledJob())).To(Succeed())
+	w.remove(emails)
 
 	result, err := w.r.Reconcile(t.Context(), requestOf(emails))
 
@@ -289,8 +276,7 @@ func TestReconcileRecreated(t *testing.T) {
 	w.r.Gate.Lost("uid-1", jobcontrol.Unanswered{Ordinal: 9, Since: time.Now()})
 	again := scaledJob()
 	again.UID = "uid-2"
-	w.Expect(w.api.Delete(t.Context(), scaledJob())).To(Succeed())
-	w.Expect(w.api.Create(t.Context(), again)).To(Succeed())
+	w.put(again)
 
 	w.Expect(w.reconcile(t.Context())).To(beResync())
 
@@ -370,14 +356,14 @@ func TestReconcileClaimsTheServer(t *testing.T) {
 	w.reconcile(t.Context())
 	w.Expect(w.servers.claimed).NotTo(BeNil())
 
-	w.Expect(w.api.Delete(t.Context(), scaledJob())).To(Succeed())
+	w.remove(emails)
 	_, err := w.r.Reconcile(t.Context(), requestOf(emails))
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(w.servers.claimed).To(BeNil())
 }
 
 // The connection works with the previous password until it is re-established.
-func TestReconcileTellsThatTheServerRejectsWhatTheSecretsHold(t *testing.T) {
+func TestReconcileReportsThatTheServerRejectsTheSecrets(t *testing.T) {
 	t.Parallel()
 	w := newFakeEnv(t, scaledJob())
 	w.reconcile(t.Context())
@@ -474,3 +460,26 @@ func TestReconcileStatusWriteFails(t *testing.T) {
 			"the next reconcile reports what the failed one did")
 	})
 }
+
+// BenchmarkReconcileAtRest measures a reconcile that finds nothing to do. With many ScaledJobs, most are of this kind.
+func BenchmarkReconcileAtRest(b *testing.B) {
+	w := newFakeEnv(b, scaledJob())
+	w.reconcile(b.Context())
+	settled := &scaledjob.ScaledJob{ScaledJob: *w.scaledJob(b.Context())}
+	settled.Template.Hash = w.r.memories.of(scaledJob()).templateHash
+	w.r.Cache = memoryCache{settled}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := w.r.Reconcile(b.Context(), requestOf(emails)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	w.Expect(w.applied).To(Equal(1), "a benchmark that writes statuses measures something else")
+}
+
+// memoryCache is a cache with one ScaledJob and no Jobs.
+type memoryCache struct{ sj *scaledjob.ScaledJob }
+
+func (c memoryCache) ScaledJob(types.NamespacedName) (*scaledjob.ScaledJob, error) { return c.sj, nil }
+
+func (memoryCache) Owned(string, types.UID) ([]*batchv1.Job, error) { return nil, nil }

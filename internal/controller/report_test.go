@@ -21,7 +21,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/report"
-	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
 // lateStatus is the longest time after a change of numbers until the status is written.
@@ -86,24 +85,6 @@ func TestPendingEntriesAloneCauseNoWrite(t *testing.T) {
 	})
 }
 
-// A status that changed back before it was written is not written.
-func TestStatusThatChangedBackIsNotWritten(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		sj := scaledJob()
-		sj.Spec.ActivationThreshold = 10
-		w := newFakeEnv(t, sj)
-		w.reconcile(t.Context())
-
-		w.queues.SetDepth(emailQueue, 5)
-		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", lateStatus))
-		w.queues.SetDepth(emailQueue, 0)
-		w.Expect(w.reconcile(t.Context())).To(beResync())
-
-		w.Expect(w.applied).To(Equal(1))
-	})
-}
-
 // A condition keeps its transition time until it changes.
 func TestConditionKeepsItsTime(t *testing.T) {
 	t.Parallel()
@@ -149,18 +130,6 @@ func TestStatusOfAScaledJobThatIsGone(t *testing.T) {
 		return apierrors.NewNotFound(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), "emails")
 	}
 	w.Expect(w.reconcile(t.Context())).To(beResync())
-}
-
-// The API server returns Conflict if an apply loses too many races. The status was then not written, and the write must
-// be retried.
-func TestStatusInConflict(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
-	w.onApply = func() error {
-		return apierrors.NewConflict(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), "emails", errAway)
-	}
-	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", retry.APIServer.After(1)))
-	w.Expect(w.scaledJob(t.Context()).Status).To(BeZero())
 }
 
 // With a resourceVersion in the reference, repeated events would not be combined into a series.

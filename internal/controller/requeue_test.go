@@ -47,7 +47,7 @@ func TestResyncInterval(t *testing.T) {
 			g := NewWithT(t)
 			g.Expect(resyncInterval(sj, known, 5*time.Second)).To(Equal(c.want))
 			known.Tracking = verify.TrackedUnproven
-			g.Expect(resyncInterval(sj, known, 5*time.Second)).To(Equal(c.want), "the server may tell nothing")
+			g.Expect(resyncInterval(sj, known, 5*time.Second)).To(Equal(c.want), "the server may report nothing")
 			known.Tracking = verify.Tracked
 			g.Expect(resyncInterval(sj, known, 5*time.Second)).To(Equal(time.Duration(c.polling) * time.Second))
 			g.Expect(resyncInterval(sj, known, 0)).To(Equal(time.Duration(c.polling)*time.Second),
@@ -98,7 +98,7 @@ func TestRetriesOfABusyServerTakeTurns(t *testing.T) {
 	}
 }
 
-// A notification tells of messages once. The read that it causes is not made while the server is busy, so the next one
+// A notification reports messages once. The read that it causes is not made while the server is busy, so the next one
 // follows soon, however many share the server.
 func TestAGrownQueueOfABusyServerIsReadSoon(t *testing.T) {
 	t.Parallel()

@@ -22,6 +22,8 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/leadership"
 )
 
 var (
@@ -104,31 +106,6 @@ func TestScaleIsPatientOnlyWithCreatesThatTimeOut(t *testing.T) {
 			w.Expect(w.r.memories.of(scaledJob()).createsSlowly).To(BeFalse())
 		})
 	}
-}
-
-// Creates that need the long timeout keep it as long as they are slow.
-func TestScaleIsPatientWhileCreatesAreSlow(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
-		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
-			if err := hangs(ctx, 10*time.Second); err != nil {
-				return err
-			}
-			return send()
-		}
-		w.queues.SetDepth(emailQueue, 1)
-		w.Expect(w.reconcileFails(t.Context())).To(MatchError(context.DeadlineExceeded))
-		for jobs := range 3 {
-			w.queues.SetDepth(emailQueue, int64(1+10*jobs))
-			w.reconcile(t.Context())
-			w.Expect(w.jobs(t.Context())).To(HaveLen(jobs+1), "no create gives up")
-		}
-		w.onCreate = send
-		w.queues.SetDepth(emailQueue, 31)
-		w.reconcile(t.Context())
-		w.Expect(w.r.memories.of(scaledJob()).createsSlowly).To(BeFalse())
-	})
 }
 
 // A create that may take half a minute starts when the status shows why the last one failed.
@@ -439,4 +416,115 @@ func TestOneReconcileOfANamespaceIsPatient(t *testing.T) {
 	r.memories.noteCreates(b, false, patientTimeout-time.Second)
 	g.Expect(allowed(a)).To(Equal(patientTimeout), "slow creates succeed")
 	g.Expect(allowed(b)).To(Equal(patientTimeout))
+}
+
+// A leader starts no create that could outlast its Lease. Creates with the long timeout end together with the process.
+func TestCreatesAreAsLongAsTheLeaseLeavesRoomFor(t *testing.T) {
+	t.Parallel()
+	NewWithT(t).Expect(createTimeout).To(Equal(leadership.LongestCreate))
+}
+
+// A proxy may answer 201 without the Job in the body. The operator must not take the Job as seen.
+func TestAnswerWithoutIdentityIsAwaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFakeEnv(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 30)
+		w.cacheIsAt("0")
+		w.hidden = func(*batchv1.Job) bool { return true }
+		w.onCreate = func(_ context.Context, job *batchv1.Job, send func() error) error {
+			err := send()
+			job.UID, job.ResourceVersion = "", ""
+			return err
+		}
+		for range 10 {
+			_, _ = w.r.Reconcile(t.Context(), requestOf(emails))
+			time.Sleep(5 * time.Second)
+		}
+		w.Expect(len(w.jobs(t.Context()))).To(BeNumerically("<=", 3), "Jobs for the 3 that are due")
+	})
+}
+
+// Admission policies may remove the annotations. Failing Jobs must still pause creation.
+func TestJobsWithoutAnnotationsThatFailPauseCreating(t *testing.T) {
+	t.Parallel()
+	w := newFakeEnv(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 30)
+	w.onCreate = func(_ context.Context, job *batchv1.Job, send func() error) error {
+		job.Annotations = nil
+		return send()
+	}
+	for range 10 {
+		w.reconcile(t.Context())
+		for _, job := range w.jobs(t.Context()) {
+			w.finish(t.Context(), job.Name, batchv1.JobFailed)
+		}
+	}
+	w.Expect(len(w.jobs(t.Context()))).To(BeNumerically("<=", 6), "Jobs, all of which fail")
+}
+
+// running returns the number of Jobs that have not finished.
+func (w *fakeEnv) running(ctx context.Context) (running int) {
+	for _, job := range w.jobs(ctx) {
+		if !jobs.Finished(&job) {
+			running++
+		}
+	}
+	return running
+}
+
+// A create is held up on its way, gets no answer, and is sent again. It must not create a Job above maxReplicas when it
+// lands, whatever has become of the Job of this name by then.
+func TestAHeldCreateThatLandsLateCreatesNoJobTooMany(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		refused bool // the first time that it is sent again
+		deleted bool // by somebody else, as soon as the Job has finished
+	}{
+		"pruned":                     {},
+		"refused in between":         {refused: true},
+		"deleted by somebody else":   {deleted: true},
+		"deleted, and refused first": {deleted: true, refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				sj := scaledJob()
+				sj.Spec.MaxReplicas, sj.Spec.SuccessfulJobsHistoryLimit = new(int32(1)), new(int32(0))
+				w := newFakeEnv(t, sj)
+				w.queues.SetDepth(emailQueue, 1000)
+				var land func() error
+				w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
+					land = send
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				_ = w.reconcileFails(t.Context())
+				if c.refused {
+					w.onCreate = refuse(errOverload)
+					_ = w.reconcileFails(t.Context())
+				}
+				w.onCreate = send
+				w.reconcile(t.Context())
+				for _, job := range w.jobs(t.Context()) {
+					w.finish(t.Context(), job.Name, batchv1.JobComplete)
+					if c.deleted {
+						w.delete(t.Context(), job.Name)
+					}
+				}
+				w.reconcile(t.Context())
+				w.Expect(w.running(t.Context())).To(Equal(1))
+
+				_ = land()
+
+				w.Expect(w.running(t.Context())).To(Equal(1))
+
+				time.Sleep(2 * time.Minute)
+				w.reconcile(t.Context())
+				w.reconcile(t.Context())
+				w.Expect(w.inDoubt(t.Context())).To(BeEmpty(), "after that time nothing is in doubt")
+				w.Expect(w.jobs(t.Context())).To(HaveLen(1), "and the finished Jobs are pruned")
+			})
+		})
+	}
 }

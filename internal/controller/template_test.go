@@ -24,25 +24,6 @@ func invalid(faults ...*field.Error) error {
 	return apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "emails-0", faults)
 }
 
-func TestTemplateIsCheckedOncePerGeneration(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
-		asked := 0
-		w.onDryRun = func() error { asked++; return nil }
-		for range 3 {
-			w.reconcile(t.Context())
-			time.Sleep(30 * time.Second)
-		}
-		w.Expect(asked).To(Equal(1))
-
-		w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 5 })
-		w.reconcile(t.Context())
-		w.reconcile(t.Context())
-		w.Expect(asked).To(Equal(2))
-	})
-}
-
 func TestTemplateRejected(t *testing.T) {
 	t.Parallel()
 	w := newFakeEnv(t, scaledJob())
@@ -77,29 +58,6 @@ func TestTemplateNotJudged(t *testing.T) {
 		time.Sleep(27 * time.Second)
 		w.reconcile(t.Context())
 		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Status).To(Equal(metav1.ConditionTrue))
-	})
-}
-
-// The dry run of the previous generation was a moment ago. The next one must not wait for the resync.
-func TestEditedTemplateIsCheckedInItsTurn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
-		w.onDryRun = func() error {
-			return invalid(field.Invalid(field.NewPath("spec", "backoffLimit"), -1, "must not be negative"))
-		}
-		w.reconcile(t.Context())
-		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).
-			To(Equal(scaledjobv1.ReasonRejected))
-
-		w.onDryRun = func() error { return nil }
-		edited := w.scaledJob(t.Context())
-		edited.Generation++
-		w.Expect(w.api.Update(t.Context(), edited)).To(Succeed())
-		time.Sleep(lateStatus)
-		w.reconcile(t.Context())
-		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).
-			To(Equal(scaledjobv1.ReasonAccepted))
 	})
 }
 

@@ -22,7 +22,7 @@ func (w *fakeEnv) message(t *testing.T) string {
 	return w.condition(t.Context(), scaledjobv1.ConditionScalingLimited).Message
 }
 
-func TestJobsThatDoNotStartAreTold(t *testing.T) {
+func TestJobsThatDoNotStartAreReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newFakeEnv(t, scaledJob())
@@ -72,7 +72,7 @@ func TestJobsThatDoNotStartForNoMessage(t *testing.T) {
 	})
 }
 
-func TestJobsThatDoNotEndAreTold(t *testing.T) {
+func TestJobsThatDoNotEndAreReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newFakeEnv(t, scaledJob())
@@ -156,7 +156,7 @@ func TestHistoryStaysForAnotherRefusal(t *testing.T) {
 	w.Expect(w.limited(t.Context())).To(Equal("CreateRefused"))
 }
 
-func TestSuspensionIsTold(t *testing.T) {
+func TestSuspensionIsReported(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
 	sj.Spec.Suspend = true
@@ -167,7 +167,7 @@ func TestSuspensionIsTold(t *testing.T) {
 	w.Expect(w.message(t)).To(ContainSubstring("spec.suspend"))
 }
 
-func TestActivationThresholdIsTold(t *testing.T) {
+func TestActivationThresholdIsReported(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
 	sj.Spec.ActivationThreshold = 10

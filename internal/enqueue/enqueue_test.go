@@ -299,3 +299,22 @@ func TestNoWakeIsLostBetweenThoseWhoDeliver(t *testing.T) {
 	}
 	delivering.Wait()
 }
+
+// BenchmarkMarkToWorker measures the first event of a queue after a quiet time, from when it is marked until a worker has
+// the request.
+func BenchmarkMarkToWorker(b *testing.B) {
+	queue := newQueue(32, func(string, int) {})
+	defer queue.ShutDown()
+	wakes := NewWakes()
+	NewWithT(b).Expect(wakes.Source().Start(b.Context(), queue)).To(Succeed())
+	throttle, id := coalesce.NewThrottle(wakes.Deliver, func() { /* not counted */ }), coalesce.ID(emails)
+	for b.Loop() {
+		throttle.Add(id)
+		throttle.Request(id, coalesce.Growth)
+		request, _, _ := queue.GetWithPriority()
+		throttle.Serve(id)
+		queue.Forget(request)
+		queue.Done(request)
+		throttle.Remove(id)
+	}
+}

@@ -49,10 +49,8 @@ type Framework struct {
 type Evidence string
 
 const (
-	// Driven means that workers of the framework ran, and their keys were looked at before, during and after a message.
-	Driven Evidence = "driven"
-	// Replayed means that the commands of the framework were sent to a Redis.
-	Replayed Evidence = "replayed"
+	// Tested means that workers of the framework ran, and their keys were looked at before, during and after a message.
+	Tested Evidence = "tested"
 	// Read means that the source was read.
 	Read Evidence = "read"
 )

@@ -42,7 +42,10 @@ func Page(text string, all []Framework, width int) (page string, shown []string,
 
 // evidence is how the keys are known, and what else there is to know.
 func (f *Framework) evidence() string {
-	known := fmt.Sprintf("Keys: **%s**, %s.", f.Evidence, f.Version)
+	known := "**Read**: the keys are those of the source, " + f.Version + ". No worker was run."
+	if f.Evidence == Tested {
+		known = "**Tested**: workers of " + f.Version + " ran on a Redis, and the keys were looked at before, during and after a message."
+	}
 	return known + " The number of Jobs is " + f.inWords(f.Number) + ".\n" + f.list()
 }
 

@@ -202,11 +202,3 @@ func TestTheFloorOfACopyIsNotBelieved(t *testing.T) {
 	gate.Observe(owner1, copied)
 	g.Expect(free(gate, 1)).To(Equal([]int64{3}), "the ordinal of the original Job is used")
 }
-
-func BenchmarkSawJobsAgain(b *testing.B) {
-	owned := ownedJobs(upTo(1, 1000)...)
-	gate := newGate()
-	for b.Loop() {
-		gate.Observe(owner1, owned)
-	}
-}

@@ -53,4 +53,6 @@ func TestEnvironmentOfManyContainers(t *testing.T) {
 	named := HaveField("Name", scaledjobv1.EnvQueue)
 	g.Expect(environment(owner, 64)).To(ContainElement(named))
 	g.Expect(environment(owner, 65)).NotTo(ContainElement(named))
+	owner.Spec.JobTemplate.Spec.Template.Spec.InitContainers = make([]corev1.Container, 64)
+	g.Expect(Build(owner, "hash", 1, 0).Spec.Template.Spec.Containers[0].Env).NotTo(ContainElement(named), "65 containers")
 }

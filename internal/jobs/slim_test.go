@@ -145,3 +145,15 @@ func TestSlimIsBounded(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(len(encoded)).To(BeNumerically("<", 512))
 }
+
+// Pods that have ended count, also those that Kubernetes has not counted yet.
+func TestSlimCountsPodsThatHaveEnded(t *testing.T) {
+	t.Parallel()
+	ended := job("j")
+	ended.Status = batchv1.JobStatus{Succeeded: 1, Failed: 2, UncountedTerminatedPods: &batchv1.UncountedTerminatedPods{
+		Succeeded: []types.UID{"a"}, Failed: []types.UID{"b", "c"},
+	}}
+	slim, err := Slim(ended)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	NewWithT(t).Expect(slim.(*batchv1.Job).Status).To(Equal(batchv1.JobStatus{Succeeded: 1, Failed: 5}))
+}

@@ -108,22 +108,3 @@ func TestKeysOfOneIDOnSeveralMasters(t *testing.T) {
 			WithTimeout(timeout).Should(BeEmpty())
 	}
 }
-
-// After a failover, the new master is watched, and the old one is left although it still answers.
-func TestTheNewMasterIsWatched(t *testing.T) {
-	t.Parallel()
-	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{Replicas: 1})
-	h := newDeployed(t, auth.ModeSentinel, r.Addresses()...)
-	old, next := r.Servers[0], r.Servers[1]
-	h.Ensure("emails", h.endpoint, list("emails"))
-	h.eventuallyWoken("emails", coalesce.Confirmed, 1)
-	h.pushWakes("emails", func() error { return old.Client().LPush(t.Context(), "emails", 1).Err() }, 1)
-	h.Expect(r.AwaitFormed(t.Context())).To(Succeed())
-	h.Expect(r.Failover(t.Context(), r.Sentinels[0])).To(Succeed())
-	h.Eventually(func() error { return next.Client().LPush(t.Context(), "emails", 2).Err() }).WithTimeout(timeout).Should(Succeed())
-	h.eventually("emails", 2)
-	h.announced("emails")
-	h.pushWakes("emails", func() error { return next.Client().LPush(t.Context(), "emails", 3).Err() }, 3)
-	h.Eventually(func() ([]string, error) { return old.Client().PubSubChannels(t.Context(), "__keyspace*").Result() }).
-		WithTimeout(timeout).Should(BeEmpty())
-}

@@ -105,7 +105,7 @@ func TestAFloodIsTakenWithoutCooldown(t *testing.T) {
 }
 
 // Where tracking is not available, the state says that the queue must be polled. It is also the negative control of
-// the tests here: nothing tells of a push.
+// the tests here: nothing reports a push.
 func TestAFloodedKeyIsPolledWithoutTracking(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, unboundedOutput())

@@ -60,6 +60,8 @@ type harness struct {
 	wakes []coalesce.Wake
 	// seen has the depth that was read at the last wake of each id. The id has the name of the key.
 	seen map[string]int64
+	// verdicts has the verdict at the last wake of each id, see judging.
+	verdicts map[string]verify.Verdict
 }
 
 // recorded is what a watcher has recorded.
@@ -213,9 +215,7 @@ func list(name string) Key { return Key{Name: name, Class: verify.ClassList, Fin
 // ensure watches lists, each by an id of the same name, until all are confirmed.
 func (h *harness) ensure(keys ...string) {
 	h.t.Helper()
-	for _, key := range keys {
-		h.Ensure(key, h.endpoint, list(key))
-	}
+	h.watch(keys...)
 	for _, key := range keys {
 		h.eventuallyWoken(key, coalesce.Confirmed, 1)
 	}

@@ -5,6 +5,7 @@ package keyspace
 
 import (
 	"context"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -265,6 +266,171 @@ func (r *rotation) foundBetween(depth int64, begin func()) {
 			r.Expect(r.depth(key)).To(BeZero(), key)
 		} else {
 			r.eventually(key, depth) // Wakes of one key are spaced, so this one may come later.
+		}
+	}
+}
+
+// trackingRights are all rights that a user needs for the tracking of lists. HELLO needs none.
+var trackingRights = []any{"resetchannels", "+ping", "+client|tracking", "+llen"}
+
+func newTrackedRotation(t *testing.T, prepare ...func(*harness)) *rotation {
+	t.Helper()
+	r := newRotationOf(t, redistest.NoEvents, trackingRights, prepare...)
+	for _, key := range r.keys {
+		r.Track(key, r.endpoint, list(key))
+	}
+	for _, key := range r.keys {
+		r.eventuallyTracked(key, verify.TrackedUnproven)
+	}
+	must(t, r.server.Client().LPush(t.Context(), "proof", 1))
+	r.Track("proof", r.endpoint, list("proof"))
+	r.eventuallyTracked("proof", verify.TrackedUnproven)
+	must(t, r.server.Client().LPush(t.Context(), "proof", 1))
+	r.eventuallyTracked(r.keys[0], verify.Tracked)
+	return r
+}
+
+// rotateTracked changes the password and waits until the tracked connection has moved.
+func (r *rotation) rotateTracked(next string) {
+	before := r.ids("flags=t")
+	r.Expect(before).To(HaveLen(1))
+	r.bothAllowed(next)
+	r.inSecret(next)
+	r.Eventually(func() []string { return r.ids("flags=t") }).WithTimeout(timeout).WithPolling(5*time.Millisecond).
+		Should(And(HaveLen(1), Not(Equal(before))), next)
+}
+
+// pushWhileRotating pushes while the password changes some times, and returns the number of pushes to each key.
+func (r *rotation) pushWhileRotating(times int) map[string]int64 {
+	ctx, stop := context.WithCancel(r.t.Context())
+	pushed := make(chan map[string]int64, 1)
+	go func() { pushed <- r.push(ctx) }()
+	for i := range times {
+		r.rotateTracked("p" + strconv.Itoa(i+1))
+	}
+	stop()
+	return <-pushed
+}
+
+func TestNoPushToATrackedKeyIsMissedWhilePasswordsChange(t *testing.T) {
+	t.Parallel()
+	r := newTrackedRotation(t, waking(coalesce.Growth, coalesce.Confirmed))
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for ctx.Err() == nil {
+			if state := r.State(r.keys[0]).Tracking; state != verify.Tracked {
+				t.Errorf("the tracking was %d for a moment", state)
+				return
+			}
+			pause(ctx, time.Millisecond)
+		}
+	})
+	expected := r.pushWhileRotating(5)
+	stop()
+	watching.Wait()
+	for key, times := range expected {
+		r.eventually(key, times)
+	}
+}
+
+// The new connection may not read any key until everything was pushed. If the wakes that follow the first read of a
+// connection are left out, the pushes are missed.
+func TestPushesToTrackedKeysBetweenTwoConnectionsAreFoundByConfirmations(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		causes []coalesce.Cause
+		depth  int64
+	}{
+		"with confirmations":    {[]coalesce.Cause{coalesce.Growth, coalesce.Confirmed}, 1},
+		"without confirmations": {[]coalesce.Cause{coalesce.Growth}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newTrackedRotation(t, waking(c.causes...), func(w *harness) {
+				w.options.Timing = shortened()
+				w.options.Timing.ForbiddenRetry = 100 * time.Millisecond
+			})
+			do(t, r.server, "acl", "setuser", "reader", "-llen")
+			r.rotateTracked("p1")
+			for _, key := range r.keys {
+				r.eventuallyTracked(key, verify.NotTracked)
+			}
+			r.foundBetween(c.depth, func() {
+				do(t, r.server, "acl", "setuser", "reader", "+llen")
+				for _, key := range r.keys {
+					r.eventuallyTracked(key, verify.Tracked)
+				}
+			})
+		})
+	}
+}
+
+// faults are what happens to a server while its password changes.
+var faults = map[string]func(*rotation){
+	"killed again and again": func(r *rotation) {
+		for range 20 {
+			do(r.t, r.server, "client", "kill", "user", "reader")
+			r.wait(10 * time.Millisecond)
+		}
+	},
+	"hangs": func(r *rotation) {
+		r.Expect(r.server.Pause()).To(Succeed())
+		r.wait(rand.N(1500 * time.Millisecond))
+		r.Expect(r.server.Resume()).To(Succeed())
+	},
+	"forgotten by the pool": func(r *rotation) {
+		for range 10 {
+			r.pool.Release("team", "a")
+			r.wait(rand.N(10 * time.Millisecond))
+			r.Expect(r.pool.Claim("team", "a", r.endpoint, 0)).To(Succeed())
+			r.wait(rand.N(10 * time.Millisecond))
+		}
+	},
+}
+
+func (r *rotation) wait(d time.Duration) { pause(r.t.Context(), d) }
+
+// beginRotation makes both sides change to the next password, in one of three orders.
+func (r *rotation) beginRotation(round int) {
+	next := "p" + strconv.Itoa(round+1)
+	steps := [][]func(string){{r.bothAllowed, r.inSecret}, {r.onServer, r.inSecret}, {r.inSecret, r.onServer}}
+	for _, step := range steps[round%len(steps)] {
+		step(next)
+		r.wait(rand.N(100 * time.Millisecond))
+	}
+}
+
+// Nothing is read except after a wake, so a push that is not announced is missed.
+func TestNoPushIsMissedWhenAServerFailsWhilePasswordsChange(t *testing.T) {
+	t.Parallel()
+	impatient := func(h *harness) { h.options.Timing = impatientTracking() }
+	for source, begin := range map[string]func(t *testing.T) *rotation{
+		"notifications": func(t *testing.T) *rotation { t.Helper(); r := newRotation(t, impatient); r.watch(); return r },
+		"tracking":      func(t *testing.T) *rotation { t.Helper(); return newTrackedRotation(t, impatient) },
+	} {
+		for fault, happens := range faults {
+			t.Run(source+", "+fault, func(t *testing.T) {
+				t.Parallel()
+				r := begin(t)
+				r.Expect(r.pool.Claim("team", "a", r.endpoint, 0)).To(Succeed())
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				var pushing sync.WaitGroup
+				pushing.Go(func() { r.push(ctx) })
+				for round := range 6 {
+					r.beginRotation(round)
+					happens(r)
+				}
+				stop()
+				pushing.Wait()
+				for _, key := range r.keys {
+					length, err := r.server.Client().LLen(t.Context(), key).Result()
+					r.Expect(err).NotTo(HaveOccurred())
+					r.eventually(key, length)
+				}
+			})
 		}
 	}
 }

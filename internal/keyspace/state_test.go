@@ -6,7 +6,7 @@ package keyspace
 import (
 	"context"
 	"fmt"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,97 +19,81 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// verdictHarness is a running watcher, the verdict that each id got at its last wake, and the ids that growth has woken.
-// Verdicts are read only at wakes, so a change that causes no wake is not seen.
-type verdictHarness struct {
-	*harness
-	verdicts sync.Map // id to verify.Verdict
-	grown    sync.Map // id to true
-}
-
-func newVerdictHarness(t *testing.T, server *redistest.Server, configure bool) *verdictHarness {
-	t.Helper()
-	j := &verdictHarness{}
-	j.harness = newHarness(t, server.Addr(), func(w *harness) {
-		w.options.Configure = configure
-		w.serve = func(_ context.Context, woken coalesce.Wake) {
-			j.verdicts.Store(woken.ID.Name, w.State(woken.ID.Name).Verdict)
-			if woken.Cause == coalesce.Growth {
-				j.grown.Store(woken.ID.Name, true)
-			}
+// judging makes a harness read nothing at a wake but the verdict. So a change of it that causes no wake is not seen.
+func judging(configure bool) func(*harness) {
+	return func(h *harness) {
+		h.options.Configure = configure
+		h.verdicts = map[string]verify.Verdict{}
+		h.serve = func(_ context.Context, woken coalesce.Wake) {
+			verdict := h.State(woken.ID.Name).Verdict
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.wakes = append(h.wakes, woken)
+			h.verdicts[woken.ID.Name] = verdict
 		}
-	})
-	return j
-}
-
-// watch watches lists, each by an id of the same name.
-func (j *verdictHarness) watch(keys ...string) {
-	for _, key := range keys {
-		j.Ensure(key, j.endpoint, list(key))
 	}
 }
 
-// eventually waits until the id was woken and got this verdict.
-func (j *verdictHarness) eventually(id string, want verify.Verdict) {
-	j.t.Helper()
-	j.Eventually(func() any {
-		verdict, _ := j.verdicts.Load(id)
-		return verdict
-	}).WithTimeout(timeout).Should(Equal(want), id)
+// watch watches lists, each by an id of the same name.
+func (h *harness) watch(keys ...string) {
+	for _, key := range keys {
+		h.Ensure(key, h.endpoint, list(key))
+	}
 }
 
-// eventuallyGrown waits until growth has woken the id.
-func (j *verdictHarness) eventuallyGrown(id string) {
-	j.t.Helper()
-	j.Eventually(func() bool {
-		_, grown := j.grown.Load(id)
-		return grown
-	}).WithTimeout(timeout).Should(BeTrue(), id)
+// eventuallyVerdict waits until the id was woken and got this verdict.
+func (h *harness) eventuallyVerdict(id string, want verify.Verdict) {
+	h.t.Helper()
+	h.Eventually(func() verify.Verdict {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.verdicts[id]
+	}).WithTimeout(timeout).Should(Equal(want), id)
 }
 
 func TestTheSettingOfTheServerProves(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	j := newVerdictHarness(t, server, false)
-	j.Expect(j.State("emails")).To(Equal(State{}), "the id watches nothing")
-	j.watch("emails", "other")
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
-	j.Expect(j.State("emails").Watchers).To(Equal(2))
-	j.Expect(j.State("emails").LastEvent).To(BeZero())
+	h := newHarness(t, server.Addr(), judging(false))
+	h.Expect(h.State("emails")).To(Equal(State{}), "the id watches nothing")
+	h.watch("emails", "other")
+	h.eventuallyVerdict("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
+	h.Expect(h.State("emails").Watchers).To(Equal(2))
+	h.Expect(h.State("emails").LastEvent).To(BeZero())
 	do(t, server, "rpush", "emails", 1)
-	j.Eventually(func() time.Time { return j.State("emails").LastEvent }).WithTimeout(timeout).ShouldNot(BeZero())
+	h.Eventually(func() time.Time { return h.State("emails").LastEvent }).WithTimeout(timeout).ShouldNot(BeZero())
 }
 
 // A message that a worker has moved to a key in progress is not done yet.
-func TestAnEndIsToldOfFinalKeysAlone(t *testing.T) {
+func TestAnEndIsReportedOfFinalKeysOnly(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	j := newVerdictHarness(t, server, false)
-	j.Ensure("emails", j.endpoint, Key{Name: "emails", Class: verify.ClassList}, list("taken"))
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
+	h := newHarness(t, server.Addr(), judging(false))
+	h.Ensure("emails", h.endpoint, Key{Name: "emails", Class: verify.ClassList}, list("taken"))
+	h.eventuallyVerdict("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 	do(t, server, "rpush", "emails", 1, 2)
 	do(t, server, "lmove", "emails", "taken", "left", "right")
-	j.watch("other")
-	j.eventually("other", verify.Verdict{Reason: verify.ReasonSubscribed})
+	h.watch("other")
+	h.eventuallyVerdict("other", verify.Verdict{Reason: verify.ReasonSubscribed})
 	do(t, server, "rpush", "other", 1) // Events arrive in order, so all earlier ones have arrived.
-	j.Eventually(func() time.Time { return j.State("other").LastEvent }).WithTimeout(timeout).ShouldNot(BeZero())
-	j.Expect(j.State("emails").LastEnd).To(BeZero())
+	h.Eventually(func() time.Time { return h.State("other").LastEvent }).WithTimeout(timeout).ShouldNot(BeZero())
+	h.Expect(h.State("emails").LastEnd).To(BeZero())
 	do(t, server, "lrem", "taken", 0, 1)
-	j.Eventually(func() time.Time { return j.State("emails").LastEnd }).WithTimeout(timeout).ShouldNot(BeZero())
+	h.Eventually(func() time.Time { return h.State("emails").LastEnd }).WithTimeout(timeout).ShouldNot(BeZero())
 }
 
 func TestAnEventProvesWhereTheSettingIsSecret(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
 	do(t, server, "acl", "setuser", "default", "-config")
-	j := newVerdictHarness(t, server, false)
-	j.watch("emails", "other")
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonUnverified})
+	h := newHarness(t, server.Addr(), judging(false))
+	h.watch("emails", "other")
+	h.eventuallyVerdict("emails", verify.Verdict{Reason: verify.ReasonUnverified})
 
 	do(t, server, "set", "unrelated", 1)
 	do(t, server, "lpush", "emails", 1)
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
-	j.eventually("other", verify.Verdict{Reason: verify.ReasonSubscribed}) // proof for all keys of the class
+	h.eventuallyVerdict("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
+	h.eventuallyVerdict("other", verify.Verdict{Reason: verify.ReasonSubscribed}) // proof for all keys of the class
 }
 
 // pushes has a command that adds an element to a key of the same name, for each class.
@@ -125,24 +109,24 @@ func TestAnEventOfAClassWakesAndProvesThatClassOnly(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: "KA"})
 	do(t, server, "acl", "setuser", "default", "-config")
-	j := newVerdictHarness(t, server, false)
+	h := newHarness(t, server.Addr(), judging(false))
 	unproven := map[string]bool{}
 	for class, push := range pushes {
 		id := fmt.Sprint(push[1])
-		j.Ensure(id, j.endpoint, Key{Name: id, Class: class})
+		h.Ensure(id, h.endpoint, Key{Name: id, Class: class})
 		unproven[id] = true
 	}
 	for id := range unproven {
-		j.eventually(id, verify.Verdict{Reason: verify.ReasonUnverified})
+		h.eventuallyVerdict(id, verify.Verdict{Reason: verify.ReasonUnverified})
 	}
 	for _, push := range pushes {
 		id := fmt.Sprint(push[1])
 		do(t, server, push...)
-		j.eventuallyGrown(id)
-		j.eventually(id, verify.Verdict{Reason: verify.ReasonSubscribed})
+		h.eventuallyWoken(id, coalesce.Growth, 1)
+		h.eventuallyVerdict(id, verify.Verdict{Reason: verify.ReasonSubscribed})
 		delete(unproven, id)
 		for id := range unproven {
-			j.Expect(j.State(id).Reason).To(Equal(verify.ReasonUnverified), id)
+			h.Expect(h.State(id).Reason).To(Equal(verify.ReasonUnverified), id)
 		}
 	}
 }
@@ -150,27 +134,27 @@ func TestAnEventOfAClassWakesAndProvesThatClassOnly(t *testing.T) {
 func TestTheFlagsOfAllKeysOfAnIDAreWanted(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: "Klx"})
-	j := newVerdictHarness(t, server, false)
-	j.watch("emails")
-	j.Ensure("orders", j.endpoint, list("orders"), Key{Name: "late orders", Class: verify.ClassSortedSet}, Key{Name: "taken orders", Class: verify.ClassHash})
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
-	j.eventually("orders", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klghzx"})
+	h := newHarness(t, server.Addr(), judging(false))
+	h.watch("emails")
+	h.Ensure("orders", h.endpoint, list("orders"), Key{Name: "late orders", Class: verify.ClassSortedSet}, Key{Name: "taken orders", Class: verify.ClassHash})
+	h.eventuallyVerdict("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
+	h.eventuallyVerdict("orders", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klghzx"})
 	do(t, server, "config", "set", "notify-keyspace-events", "Klz")
-	j.eventually("orders", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klghz"})
+	h.eventuallyVerdict("orders", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klghz"})
 	do(t, server, "config", "set", "notify-keyspace-events", "Klzh")
-	j.eventually("orders", verify.Verdict{Reason: verify.ReasonSubscribed})
+	h.eventuallyVerdict("orders", verify.Verdict{Reason: verify.ReasonSubscribed})
 }
 
 // The setting is one for all databases of a server.
 func TestTheFlagsOfOtherDatabasesAreWanted(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
-	j := newVerdictHarness(t, server, false)
-	j.watch("emails")
-	j.Ensure("taken", j.endpoint, Key{Database: 1, Name: "taken", Class: verify.ClassHash})
+	h := newHarness(t, server.Addr(), judging(false))
+	h.watch("emails")
+	h.Ensure("taken", h.endpoint, Key{Database: 1, Name: "taken", Class: verify.ClassHash})
 	all := verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klgh"}
-	j.eventually("emails", all)
-	j.eventually("taken", all)
+	h.eventuallyVerdict("emails", all)
+	h.eventuallyVerdict("taken", all)
 }
 
 // If the setting cannot be read and no events come, only the depths can show that there are no notifications.
@@ -178,33 +162,33 @@ func TestSilentGrowthDisproves(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
 	do(t, server, "acl", "setuser", "default", "-config")
-	j := newVerdictHarness(t, server, false)
-	j.watch("emails")
-	j.Ensure("untold", j.endpoint, Key{Name: "untold", Class: verify.ClassSortedSet})
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonUnverified})
+	h := newHarness(t, server.Addr(), judging(false))
+	h.watch("emails")
+	h.Ensure("untold", h.endpoint, Key{Name: "untold", Class: verify.ClassSortedSet})
+	h.eventuallyVerdict("emails", verify.Verdict{Reason: verify.ReasonUnverified})
 
 	var missed atomic.Int32
-	j.Eventually(func() verify.Verdict {
+	h.Eventually(func() verify.Verdict {
 		do(t, server, "zadd", "untold", time.Now().UnixNano(), time.Now().String())
 		do(t, server, "lpush", "emails", 1)
 		began := time.Now()
 		depth, err := server.Client().LLen(t.Context(), "emails").Result()
-		j.Expect(err).NotTo(HaveOccurred())
-		if j.Observed("emails", "emails", depth, began) {
+		h.Expect(err).NotTo(HaveOccurred())
+		if h.Observed("emails", "emails", depth, began) {
 			missed.Add(1)
 		}
-		return j.State("emails").Verdict
+		return h.State("emails").Verdict
 	}).WithTimeout(timeout).Should(Equal(verify.Verdict{Reason: verify.ReasonNoEventsObserved}))
-	j.Expect(missed.Load()).To(BeNumerically(">=", 1))
-	j.Expect(j.State("untold").Reason).To(Equal(verify.ReasonUnverified), "Observed was not called for its depth")
-	j.Expect(j.Observed("emails", "no such key", 1, time.Now())).To(BeFalse())
-	j.Expect(j.Observed("no such id", "emails", 1, time.Now())).To(BeFalse())
+	h.Expect(missed.Load()).To(BeNumerically(">=", 1))
+	h.Expect(h.State("untold").Reason).To(Equal(verify.ReasonUnverified), "Observed was not called for its depth")
+	h.Expect(h.Observed("emails", "no such key", 1, time.Now())).To(BeFalse())
+	h.Expect(h.Observed("no such id", "emails", 1, time.Now())).To(BeFalse())
 }
 
 // A short interruption does not change the verdict.
-func TestAShortGapIsNotTold(t *testing.T) {
+func TestAShortGapIsNotReported(t *testing.T) {
 	t.Parallel()
-	for gap, told := range map[time.Duration]bool{
+	for gap, reported := range map[time.Duration]bool{
 		verify.GracePeriod - time.Second: false,
 		verify.GracePeriod + time.Second: true,
 	} {
@@ -228,7 +212,7 @@ func TestAShortGapIsNotTold(t *testing.T) {
 				h.eventuallyJudged("emails", verify.ReasonSubscribed)
 				hangUp.Store(true)
 				h.Eventually(h.recorded.ended.Load).WithTimeout(timeout).Should(BeEquivalentTo(1))
-				if told {
+				if reported {
 					h.eventuallyJudged("emails", verify.ReasonUnreachable)
 					h.eventuallyJudged("emails", verify.ReasonSubscribed)
 					return
@@ -253,17 +237,17 @@ func flagsOf(t *testing.T, server *redistest.Server) verify.Flags {
 func TestTheFlagsOfAClassThatComesLaterAreAdded(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: "Ex"})
-	j := newVerdictHarness(t, server, true)
-	j.watch("emails")
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
-	j.Expect(flagsOf(t, server)).To(BeEquivalentTo("KElgx"))
+	h := newHarness(t, server.Addr(), judging(true))
+	h.watch("emails")
+	h.eventuallyVerdict("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
+	h.Expect(flagsOf(t, server)).To(BeEquivalentTo("KElgx"))
 
-	j.Ensure("emails", j.endpoint, Key{Name: "emails", Class: verify.ClassStream})
-	j.Expect(j.State("emails").Reason).NotTo(Equal(verify.ReasonNotConfigured))
-	j.Eventually(func() verify.Flags { return flagsOf(t, server) }).WithTimeout(timeout).Should(BeEquivalentTo("KElgtx"))
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
+	h.Ensure("emails", h.endpoint, Key{Name: "emails", Class: verify.ClassStream})
+	h.Expect(h.State("emails").Reason).NotTo(Equal(verify.ReasonNotConfigured))
+	h.Eventually(func() verify.Flags { return flagsOf(t, server) }).WithTimeout(timeout).Should(BeEquivalentTo("KElgtx"))
+	h.eventuallyVerdict("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 	do(t, server, "xadd", "emails", "*", "field", "value")
-	j.eventuallyGrown("emails")
+	h.eventuallyWoken("emails", coalesce.Growth, 1)
 }
 
 // After a rejected change the setting is read again only after a minute, unless a key of a new class is watched.
@@ -271,42 +255,78 @@ func TestTheFlagsOfAClassThatComesAfterARefusalAreAdded(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents, User: "admin"})
 	do(t, server, "acl", "setuser", "default", "-config|set")
-	j := newVerdictHarness(t, server, true)
-	j.watch("emails")
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true})
+	h := newHarness(t, server.Addr(), judging(true))
+	h.watch("emails")
+	h.eventuallyVerdict("emails", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true})
 	do(t, server, "acl", "setuser", "default", "+config|set")
-	j.Ensure("members", j.endpoint, Key{Name: "members", Class: verify.ClassSet})
-	j.eventually("members", verify.Verdict{Reason: verify.ReasonSubscribed})
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
-	j.Expect(flagsOf(t, server)).To(BeEquivalentTo("Klgs"))
+	h.Ensure("members", h.endpoint, Key{Name: "members", Class: verify.ClassSet})
+	h.eventuallyVerdict("members", verify.Verdict{Reason: verify.ReasonSubscribed})
+	h.eventuallyVerdict("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
+	h.Expect(flagsOf(t, server)).To(BeEquivalentTo("Klgs"))
 }
 
-func TestFlagsAreAddedOnRequestOnly(t *testing.T) {
+// configurable is a server whose setting can be changed. It answers two reads at a time if there are two, so that both readers
+// know the same value.
+type configurable struct {
+	pair  chan struct{}
+	ended <-chan struct{}
+	flags atomic.Pointer[string]
+	// lost is true after a flag was removed.
+	lost atomic.Bool
+}
+
+func newConfigurable(t *testing.T, flags string) *configurable {
+	t.Helper()
+	c := &configurable{pair: make(chan struct{}), ended: t.Context().Done()}
+	c.flags.Store(&flags)
+	return c
+}
+
+func (c *configurable) answer(args []string) string {
+	switch {
+	case args[0] != "config":
+		return redistest.Usual
+	case args[1] == "set":
+		if before := c.flags.Swap(&args[3]); strings.Trim(*before, args[3]) != "" {
+			c.lost.Store(true)
+		}
+		return "+OK\r\n"
+	}
+	now := *c.flags.Load()
+	select {
+	case c.pair <- struct{}{}:
+	case <-c.pair:
+	case <-c.ended:
+	case <-time.After(time.Second / 2): // before the read times out
+	}
+	return fmt.Sprintf("%%1\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(verify.Parameter), verify.Parameter, len(now), now)
+}
+
+// A server has one setting for all its databases and users. Redis can only set the whole value, so two who add flags to what
+// they have read could each remove those of the other.
+func TestFlagsAreAddedForAllDatabasesAtOnce(t *testing.T) {
 	t.Parallel()
-	t.Run("on request", func(t *testing.T) {
-		t.Parallel()
-		server := redistest.New(t, redistest.Options{Events: "Ex"})
-		j := newVerdictHarness(t, server, true)
-		j.watch("emails")
-		j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
-		j.Expect(flagsOf(t, server)).To(BeEquivalentTo("KElgx"))
-		j.Expect(server.Restart(t.Context())).To(Succeed())
-		j.Eventually(func() verify.Flags { return flagsOf(t, server) }).WithTimeout(timeout).Should(BeEquivalentTo("KElgx"))
-	})
-	t.Run("not otherwise", func(t *testing.T) {
-		t.Parallel()
-		server := redistest.New(t, redistest.Options{Events: "Ex"})
-		j := newVerdictHarness(t, server, false)
-		j.watch("emails")
-		j.eventually("emails", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "KElgx"})
-		j.Expect(flagsOf(t, server)).To(BeEquivalentTo("Ex"))
-	})
-	t.Run("if allowed", func(t *testing.T) {
-		t.Parallel()
-		server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
-		do(t, server, "acl", "setuser", "default", "-config|set")
-		j := newVerdictHarness(t, server, true)
-		j.watch("emails")
-		j.eventually("emails", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true})
-	})
+	for name, others := range map[string]Key{
+		"of another database": {Database: 1, Name: "others", Class: verify.ClassStream},
+		"of another user":     {Database: 0, Name: "others", Class: verify.ClassStream},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := newConfigurable(t, "x")
+				h := newPiped(t, server.answer, func(h *harness) { h.options.Configure = true })
+				another := h.endpoint
+				if others.Database == 0 {
+					another.Username = "another"
+				}
+				h.Expect(h.read(t.Context(), another, "others")).To(BeZero()) // From now on it has credentials.
+				h.Ensure("emails", h.endpoint, list("emails"))
+				h.Ensure("others", another, others)
+				h.eventuallyJudged("emails", verify.ReasonSubscribed)
+				h.eventuallyJudged("others", verify.ReasonSubscribed)
+				h.Expect(verify.Flags(*server.flags.Load()).Known()).To(BeEquivalentTo("Klgtx"))
+				h.Expect(server.lost.Load()).To(BeFalse())
+			})
+		})
+	}
 }

@@ -5,11 +5,15 @@ package keyspace
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -17,6 +21,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/node"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -74,35 +79,6 @@ func TestEachTypeIsTracked(t *testing.T) {
 	}
 }
 
-func TestChangesOfAllKindsAreTold(t *testing.T) {
-	t.Parallel()
-	h, server := newTracked(t)
-	for name, commands := range map[string][][]any{
-		"rename": {{"lpush", "other", 1, 2}, {"rename", "other", "rename"}},
-		"copy":   {{"lpush", "original", 1, 2}, {"copy", "original", "copy"}},
-		"script": {{"eval", "return redis.call('lpush', KEYS[1], 1, 2)", 1, "script"}},
-		"exec":   {{"lpush", "exec", 1}, {"lpush", "exec", 2}},
-	} {
-		h.Track(name, h.endpoint, list(name))
-		h.eventuallyWoken(name, coalesce.Confirmed, 1)
-		for _, command := range commands {
-			do(t, server, command...)
-		}
-		h.Eventually(h.depth).WithArguments(name).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", 2), name)
-	}
-}
-
-func TestAnExpiryIsTold(t *testing.T) {
-	t.Parallel()
-	h, server := newTracked(t)
-	h.Track("emails", h.endpoint, list("emails"))
-	h.eventuallyWoken("emails", coalesce.Confirmed, 1)
-	do(t, server, "lpush", "emails", 1)
-	h.eventually("emails", 1)
-	do(t, server, "pexpire", "emails", 1)
-	h.eventually("emails", 0)
-}
-
 // FLUSHDB of any database invalidates all keys of all databases, and a change of a key in one database invalidates the key of
 // that name in the others.
 func TestFlushesAndOtherDatabasesLoseNothing(t *testing.T) {
@@ -146,27 +122,6 @@ func TestKeysOfADatabaseAreTracked(t *testing.T) {
 	h.eventuallyWoken("emails", coalesce.Growth, 1)
 }
 
-// A pusher goes on while notifications are switched on and off, so that the source changes all the time.
-func TestAChangeOfSourceLosesNoWake(t *testing.T) {
-	t.Parallel()
-	h, server := newTracked(t)
-	h.ensure("emails")
-	pushed := int64(0)
-	for round := range 3 {
-		flags, want := "Klg", verify.ReasonSubscribed
-		if round%2 == 1 {
-			flags, want = "", verify.ReasonNotConfigured
-		}
-		do(t, server, "config", "set", "notify-keyspace-events", flags)
-		h.Eventually(func() verify.Reason {
-			pushed++
-			do(t, server, "lpush", "emails", 1)
-			return h.State("emails").Reason
-		}).WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(want))
-		h.eventually("emails", pushed)
-	}
-}
-
 // trackedDatabases records which databases are tracked, by their numbers.
 type trackedDatabases struct {
 	*recorded
@@ -203,63 +158,13 @@ func TestTheRecorderForgetsADatabaseThatIsNotTrackedAnyLonger(t *testing.T) {
 	h.Eventually(recorded.get).WithTimeout(timeout).Should(BeEmpty())
 }
 
-func TestTheRecorderIsToldOfADatabaseThatMayNotBeTracked(t *testing.T) {
+func TestADatabaseThatMayNotBeTrackedIsRecorded(t *testing.T) {
 	t.Parallel()
 	recorded := &trackedDatabases{recorded: newRecorded(), all: map[int]bool{}}
 	h, server := newTracked(t, func(w *harness) { w.options.Recorder = recorded })
 	do(t, server, "acl", "setuser", "default", "-client|tracking")
 	h.ensure("emails")
 	h.Eventually(recorded.get).WithTimeout(timeout).Should(Equal(map[int]bool{0: false}))
-}
-
-func TestWhereTrackingIsNotAllowedNothingIsTracked(t *testing.T) {
-	t.Parallel()
-	h, server := newTracked(t, func(w *harness) { w.options.Timing = shortened() })
-	do(t, server, "acl", "setuser", "default", "-client|tracking")
-	h.Ensure("emails", h.endpoint, list("emails"))
-	h.eventuallyWoken("emails", coalesce.Confirmed, 1)
-	h.Eventually(func() verify.Reason { return h.State("emails").Reason }).WithTimeout(timeout).Should(Equal(verify.ReasonNotConfigured))
-	h.Consistently(func() verify.Tracking { return h.State("emails").Tracking }).Should(Equal(verify.NotTracked))
-	h.Expect(h.pool.Conn(h.endpoint, 0).WaitUp(t.Context())).To(Succeed(), "the server is not down")
-
-	do(t, server, "acl", "setuser", "default", "+client|tracking")
-	h.eventuallyTracked("emails", verify.TrackedUnproven)
-}
-
-func TestAKeyThatMayNotBeReadHarmsNoOther(t *testing.T) {
-	t.Parallel()
-	h, server := newTracked(t, func(w *harness) { w.options.Timing = shortened() })
-	do(t, server, "acl", "setuser", "default", "resetkeys", "~allowed*")
-	for _, key := range []string{"allowed", "forbidden"} {
-		h.Track(key, h.endpoint, list(key))
-	}
-	h.eventuallyTracked("allowed", verify.TrackedUnproven)
-	h.Expect(h.State("forbidden").Tracking).To(Equal(verify.NotTracked))
-	do(t, server, "acl", "setuser", "default", "allkeys")
-	h.eventuallyTracked("forbidden", verify.TrackedUnproven)
-	do(t, server, "lpush", "forbidden", 1)
-	h.eventually("forbidden", 1)
-	do(t, server, "lpush", "allowed", 1)
-	h.eventually("allowed", 1)
-}
-
-// Each session leaves its ID under each key that it has read. Connections that end all the time must not fill the
-// memory of the server.
-func TestManyReconnectsLeaveABoundedNumberOfItems(t *testing.T) {
-	t.Parallel()
-	h, server := newTracked(t, func(w *harness) {
-		timing := shortened()
-		timing.ShortSession, timing.LongestPause = time.Hour, time.Hour
-		w.options.Timing = timing
-	})
-	const many, sessions = 20, 5 // The waits between them are 0.25 s and then up to 0.5 s, 1 s and 2 s.
-	h.trackMany(many)
-	began := time.Now()
-	ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
-	defer stop()
-	killConnections(ctx, t, server)
-	h.Expect(h.recorded.trackings.Load()).To(BeNumerically("<=", sessions), "after %s", time.Since(began))
-	h.Expect(trackedItems(t, server)).To(And(BeNumerically(">=", many), BeNumerically("<=", many*sessions)))
 }
 
 // shortened returns intervals for tests.
@@ -269,14 +174,6 @@ func shortened() node.Timing {
 	timing.LongestPause = time.Second
 	timing.AnswerWithin = timeout
 	return timing
-}
-
-// trackedItems returns how many IDs of clients the server has under its tracked keys.
-func trackedItems(t *testing.T, server *redistest.Server) int {
-	t.Helper()
-	info, err := server.Client().Info(t.Context(), "stats").Result()
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return numberAfter(t, info, "tracking_total_items:")
 }
 
 // numberAfter returns the number after a name in a reply to INFO, and 0 if there is none.
@@ -290,4 +187,197 @@ func numberAfter(t *testing.T, info, name string) int {
 	number, err := strconv.Atoi(after[:digits])
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return number
+}
+
+// A key that an idle id begins to watch is read once a second, like those that it watches already.
+func TestAKeyThatAnIdleIDBeginsToWatchIsReadOnceASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var reads atomic.Int32
+		h := newPiped(t, func(args []string) string {
+			switch args[0] {
+			case "hello":
+				return "%1\r\n+proto\r\n:3\r\n"
+			case "client":
+				return "+OK\r\n"
+			case "llen":
+				if args[1] != "later" {
+					return ":0\r\n"
+				}
+				length := ":0\r\n" // It changes all the time.
+				if reads.Add(1)%2 == 0 {
+					length = ":1\r\n"
+				}
+				return length + ">2\r\n+invalidate\r\n*1\r\n+later\r\n"
+			}
+			return redistest.Usual
+		}, func(w *harness) { w.serve = func(context.Context, coalesce.Wake) { /* nobody reads */ } })
+		h.Track("emails", h.endpoint, list("emails"))
+		h.SetIdle(named("emails"), true)
+		time.Sleep(time.Second)
+		h.Track("emails", h.endpoint, list("emails"), list("later"))
+		time.Sleep(10*time.Second + time.Millisecond)
+		h.Expect(reads.Load()).To(And(BeNumerically(">=", 10), BeNumerically("<=", 12)))
+	})
+}
+
+// trackMany tracks this many lists until each is tracked, and returns their names.
+func (h *harness) trackMany(many int) (keys []string) {
+	h.t.Helper()
+	for i := range many {
+		keys = append(keys, "queue-"+strconv.Itoa(i))
+		h.Track(keys[i], h.endpoint, list(keys[i]))
+	}
+	for _, key := range keys {
+		h.Eventually(func() verify.Tracking { return h.State(key).Tracking }).WithTimeout(timeout).
+			WithPolling(time.Millisecond).ShouldNot(Equal(verify.NotTracked), key)
+	}
+	return keys
+}
+
+func TestTenThousandTrackedKeys(t *testing.T) {
+	t.Parallel()
+	h, server := newTracked(t)
+	many := 10_000
+	if testing.Short() {
+		many = 1_000 // There are still several round trips.
+	}
+	keys := h.trackMany(many)
+	pipe := server.Client().Pipeline()
+	for _, key := range keys {
+		pipe.LPush(t.Context(), key, 1)
+	}
+	began := time.Now()
+	_, err := pipe.Exec(t.Context())
+	h.Expect(err).NotTo(HaveOccurred())
+	for _, key := range keys {
+		h.eventually(key, 1)
+	}
+	taken := time.Since(began)
+	began = time.Now()
+	must(t, server.Client().FlushAll(t.Context()))
+	for _, key := range keys {
+		h.eventually(key, 0)
+	}
+	t.Logf("pushes read after %s, the flush after %s", taken, time.Since(began))
+	for _, key := range keys {
+		must(t, server.Client().LPush(t.Context(), key, 1))
+	}
+	for _, key := range keys {
+		h.eventually(key, 1)
+		h.eventuallyTracked(key, verify.Tracked)
+	}
+}
+
+// calls returns how many times the server has run a command.
+func calls(t *testing.T, server *redistest.Server, command string) int {
+	t.Helper()
+	info, err := server.Client().Info(t.Context(), "commandstats").Result()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return numberAfter(t, info, "cmdstat_"+command+":calls=")
+}
+
+// The type of a queue is corrected. Nothing reads the key as the old type any longer.
+func TestACorrectedTypeIsReadByItsCommandOnly(t *testing.T) {
+	t.Parallel()
+	h, server := newTracked(t, func(w *harness) { w.options.Timing = shortened() })
+	h.Track("corrected", h.endpoint, list("emails"), list("other"))
+	h.eventuallyWoken("corrected", coalesce.Confirmed, 1)
+	do(t, server, "sadd", "emails", 1)
+	h.Eventually(func() string { return server.Client().Info(t.Context(), "errorstats").Val() }).WithTimeout(timeout).
+		Should(ContainSubstring("errorstat_WRONGTYPE"))
+	set := Key{Name: "emails", Class: verify.ClassSet}
+	h.Track("corrected", h.endpoint, set, list("other"))
+	do(t, server, "sadd", "emails", 2)
+	h.Eventually(func() int { return calls(t, server, "scard") }).WithTimeout(timeout).Should(Equal(1))
+	h.Consistently(func() int { return calls(t, server, "scard") }).Should(Equal(1))
+}
+
+func TestNothingToTrackIsNotTracked(t *testing.T) {
+	t.Parallel()
+	h, _ := newTracked(t)
+	h.Track("emails", h.endpoint)
+	h.Expect(h.State("emails")).To(Equal(State{}))
+	h.Expect(h.Observed("emails", "emails", 1, time.Now())).To(BeFalse())
+	h.SetIdle(named("emails"), true)
+	h.Track("emails", h.endpoint, list("emails"))
+	h.eventuallyTracked("emails", verify.TrackedUnproven)
+	h.Track("emails", h.endpoint)
+	h.Expect(h.State("emails").Tracking).To(Equal(verify.NotTracked))
+	h.Forget("emails")
+}
+
+// The key of a list has another type. Redis reports when that changes.
+func TestAKeyThatGetsItsTypeIsTrackedAtOnce(t *testing.T) {
+	t.Parallel()
+	h, server := newTracked(t, func(w *harness) { w.options.Timing.ForbiddenRetry = time.Hour })
+	do(t, server, "set", "emails", "no list")
+	h.Track("emails", h.endpoint, list("emails"), list("other"))
+	h.Eventually(func() int { return calls(t, server, "llen") }).WithTimeout(timeout).Should(BeNumerically(">=", 2))
+	before := h.count("emails", coalesce.Growth)
+	do(t, server, "del", "emails")
+	h.eventuallyWoken("emails", coalesce.Growth, before+1)
+	do(t, server, "lpush", "emails", 1)
+	h.eventually("emails", 1)
+}
+
+// Between the reads of a server, the operator waits the longer the more ScaledJobs share it.
+func TestAllWhoUseAServerAreCounted(t *testing.T) {
+	t.Parallel()
+	h, _ := newTracked(t)
+	h.ensure("emails")
+	elsewhere := list("letters")
+	elsewhere.Database = 3
+	h.Track("letters", h.endpoint, elsewhere)
+	h.Expect(h.State("emails").Watchers).To(Equal(2))
+	h.Expect(h.State("letters").Watchers).To(Equal(2))
+	h.Forget("emails")
+	h.Expect(h.State("letters").Watchers).To(Equal(1))
+}
+
+// What a server costs whose ten keys are tracked and read: two connections, and a goroutine each for sending, receiving,
+// reading the setting, and keeping the server.
+//
+//nolint:paralleltest // It counts goroutines.
+func TestAServerCostsLittle(t *testing.T) {
+	const servers, keys = 4, 10
+	h, first := newTracked(t)
+	use := func(server *redistest.Server, id string) {
+		var lists []Key
+		for i := range keys {
+			lists = append(lists, list(fmt.Sprint(id, i)))
+		}
+		endpoint := auth.Endpoint{Address: server.Addr()}
+		h.Ensure(id, endpoint, lists...)
+		h.eventuallyTracked(id, verify.TrackedUnproven)
+		_, err := h.read(t.Context(), endpoint, id+"0")
+		h.Expect(err).NotTo(HaveOccurred())
+	}
+	use(first, "first")
+	before := goroutines()
+	others := []*redistest.Server{}
+	for i := range servers {
+		server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
+		others = append(others, server)
+		use(server, fmt.Sprint("other", i))
+	}
+	h.Eventually(func() int { return (goroutines() - before) / servers }).WithTimeout(timeout).Should(BeNumerically("<=", 4))
+	t.Logf("%d goroutines for each server", (goroutines()-before)/servers)
+	for _, server := range others {
+		list, err := server.Client().ClientList(t.Context()).Result()
+		h.Expect(err).NotTo(HaveOccurred())
+		h.Expect(strings.Count(list, "\n")).To(BeNumerically("<=", 1+2), "the connections of the operator, and this one")
+	}
+}
+
+// goroutines returns how many goroutines of the operator there are.
+func goroutines() (found int) {
+	stacks := make([]byte, 64<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+		if strings.Contains(stack, "/internal/keyspace") || strings.Contains(stack, "/internal/redis/") {
+			found++
+		}
+	}
+	return found
 }

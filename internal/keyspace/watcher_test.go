@@ -4,13 +4,14 @@
 package keyspace
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -125,29 +126,6 @@ func waking(causes ...coalesce.Cause) func(*harness) {
 			}
 		}
 	}
-}
-
-func TestAForbiddenChannelHarmsNoOther(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	keys := []string{"forbidden"}
-	for i := range 500 {
-		keys = append(keys, fmt.Sprintf("allowed-%d", i))
-	}
-	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"allowed-*", "-client|tracking")
-	h := newHarness(t, server.Addr(), func(w *harness) { w.options.Timing.ForbiddenRetry = 100 * time.Millisecond })
-	h.Ensure("forbidden", h.endpoint, list("forbidden"))
-	h.ensure(keys[1:]...)
-	h.Expect(h.count("forbidden", coalesce.Confirmed)).To(BeZero())
-	do(t, server, "lpush", "allowed-7", 1)
-	h.eventually("allowed-7", 1)
-
-	// Granting a permission does not close connections: the session retries by itself.
-	do(t, server, "acl", "setuser", "default", "allchannels")
-	h.eventuallyWoken("forbidden", coalesce.Confirmed, 1)
-	do(t, server, "lpush", "forbidden", 1)
-	h.eventually("forbidden", 1)
-	h.continues()
 }
 
 func TestARevokedChannelIsTriedAgain(t *testing.T) {
@@ -303,79 +281,137 @@ func TestAPushIsMissedIfReadBeforeSubscribing(t *testing.T) {
 	h.Consistently(h.depth).WithArguments("emails").Should(BeZero())
 }
 
-func TestNothingIsLostBeforeAnyoneTakesWakes(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	release := make(chan struct{})
-	h := newHarness(t, server.Addr(), func(w *harness) {
-		serve := w.serve
-		w.serve = func(ctx context.Context, w coalesce.Wake) {
-			serve(ctx, w)
-			select {
-			case <-release:
-			case <-ctx.Done():
-			}
-		}
-	})
-	keys := []string{"a", "b", "c"}
-	for _, key := range keys {
-		h.Ensure(key, h.endpoint, list(key))
-	}
-	for _, key := range keys {
-		h.eventuallyJudged(key, verify.ReasonSubscribed)
-	}
-	const pushes = 1000
-	for range pushes {
-		for _, key := range keys {
-			do(t, server, "lpush", key, 1)
-		}
-	}
-	h.Eventually(h.recorded.received.Load).WithTimeout(timeout).Should(BeEquivalentTo(len(keys) * pushes))
-	close(release)
-	for _, key := range keys {
-		h.eventually(key, pushes)
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	wakes := slices.DeleteFunc(h.wakes, func(w coalesce.Wake) bool { return w.Cause == coalesce.Changed }) // The verdict.
-	h.Expect(len(wakes)).To(BeNumerically("<=", 3*len(keys)), "wakes merge until they are delivered")
-}
-
-func TestTheWatcherEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{})
-	pool := connection.NewPool(connection.Options{})
-	woken := make(chan struct{}, 1)
-	w := New(Options{
-		Pool: pool, Directory: topology.New(pool, logr.Discard()),
-		Deliver: func(coalesce.Wake) {
-			select {
-			case woken <- struct{}{}:
-			default:
-			}
-		},
-		Recorder: newRecorded(), Log: logr.Discard(),
-	})
-	w.Ensure(named("emails"), auth.Endpoint{Address: server.Addr()}, AnySource, list("emails"))
-	w.Ensure(named("nowhere"), auth.Endpoint{Address: "127.0.0.1:1"}, AnySource, list("emails"))
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 2)
-	go func() { ended <- pool.Start(ctx) }()
-	go func() { ended <- w.Start(ctx) }()
-	g.Eventually(woken).WithTimeout(timeout).Should(Receive())
-	g.Consistently(ended).ShouldNot(Receive())
-	stop()
-	for range 2 {
-		g.Eventually(ended).WithTimeout(timeout).Should(Receive(BeNil()))
-	}
-	g.Expect(w.NeedLeaderElection()).To(BeTrue())
-}
-
 // subscriptions returns the channels that have a subscriber.
 func subscriptions(t *testing.T, server *redistest.Server) []string {
 	t.Helper()
 	channels, err := server.Client().PubSubChannels(t.Context(), "*").Result()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return channels
+}
+
+func TestTheLifeOfAWatcher(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	endpoint := auth.Endpoint{Address: server.Addr()}
+	var h *harness
+	t.Run("from start to end", func(t *testing.T) {
+		h = newHarness(t, server.Addr(), func(w *harness) {
+			w.Ensure("early", endpoint, list("queue"))
+			w.Ensure("forgotten", endpoint, list("other"))
+			w.Forget("forgotten")
+		})
+		h.eventuallyWoken("early", coalesce.Confirmed, 1)
+		h.Ensure("late", endpoint, list("queue"))
+		h.eventuallyWoken("late", coalesce.Confirmed, 1)
+		h.eventuallySubscribed(server, "queue")
+		h.eventuallyJudged("early", verify.ReasonSubscribed)
+		h.eventuallyJudged("late", verify.ReasonSubscribed)
+		must(t, server.Client().LPush(t.Context(), "queue", 1))
+		h.eventuallyWoken("early", coalesce.Growth, 1)
+		h.eventuallyWoken("late", coalesce.Growth, 1)
+	})
+	h.Ensure("too late", endpoint, list("queue"))
+	h.Forget("late")
+	must(t, server.Client().LPush(t.Context(), "queue", 1))
+	g.Expect(h.count("early", coalesce.Growth)).To(Equal(1))
+	g.Expect(h.count("too late", coalesce.Confirmed)).To(BeZero())
+	g.Expect(h.count("forgotten", coalesce.Confirmed)).To(BeZero())
+}
+
+func TestForgetEndsWhatNobodyElseWatches(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := newHarness(t, server.Addr())
+	h.Ensure("a", h.endpoint, list("only-a"), list("both"))
+	h.Ensure("b", h.endpoint, list("both"), list("only-b"))
+	h.eventuallySubscribed(server, "only-a", "both", "only-b")
+
+	h.Forget("a")
+	h.eventuallySubscribed(server, "both", "only-b")
+	must(t, server.Client().LPush(t.Context(), "only-a", 1))
+	must(t, server.Client().LPush(t.Context(), "both", 1))
+	h.eventuallyWoken("b", coalesce.Growth, 1)
+	h.Expect(h.count("a", coalesce.Growth)).To(BeZero())
+
+	h.Forget("b")
+	h.eventuallySubscribed(server)
+	h.Ensure("b", h.endpoint, list("both"))
+	h.eventuallySubscribed(server, "both")
+}
+
+// eventuallySubscribed waits until the watcher is subscribed to exactly these keys.
+func (h *harness) eventuallySubscribed(server *redistest.Server, keys ...string) {
+	h.t.Helper()
+	channels := make([]string, 0, len(keys))
+	for _, key := range keys {
+		channels = append(channels, channelPrefix+key)
+	}
+	h.Eventually(func() ([]string, error) {
+		return server.Client().PubSubChannels(h.t.Context(), "*").Result()
+	}).WithTimeout(timeout).WithPolling(time.Millisecond).Should(ConsistOf(channels))
+}
+
+// The server was replaced, and the session moves to the new one before anything is confirmed there. Evidence from the
+// old server must not count for the new one.
+func TestEvidenceBeginsAnewWithTheFirstConfirmation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var replaced, hangUp, waiting, renewed atomic.Bool
+		server := redistest.NewPiped(func(args []string) string {
+			switch {
+			case args[0] == "hello" && slices.Contains(args, "p1"):
+				renewed.Store(true)
+			case args[0] == "config":
+				return "-ERR this service has no CONFIG\r\n"
+			case args[0] == "ping" && hangUp.CompareAndSwap(true, false):
+				return redistest.HangUp
+			case args[0] == "subscribe" && !replaced.Load():
+				return redistest.Push("subscribe", args[1], 1) + redistest.Push("message", args[1], "lpush")
+			case args[0] == "subscribe" && !renewed.Load():
+				waiting.Store(true)
+				return redistest.Nothing
+			}
+			return redistest.Usual
+		})
+		secret := &passwordSecret{value: "p0"}
+		options := connection.Options{Dial: server.Dial, Secrets: secret, LookAgain: 50 * time.Millisecond}
+		h := newHarnessOn(t, withPassword, options)
+		h.Ensure("emails", withPassword, list("emails"))
+		h.eventuallyJudged("emails", verify.ReasonSubscribed)
+
+		replaced.Store(true)
+		hangUp.Store(true)
+		h.Eventually(waiting.Load).WithTimeout(timeout).Should(BeTrue())
+		secret.set("p1")
+		h.eventuallyJudged("emails", verify.ReasonUnverified)
+	})
+}
+
+// The subscription moves to a new connection, which ends before anything is confirmed there. From then on nothing is announced.
+func TestASubscriptionThatIsLostWhileItMovesWakes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var renewed atomic.Bool
+		server := redistest.NewPiped(func(args []string) string {
+			switch {
+			case args[0] == "hello" && slices.Contains(args, "p1"):
+				renewed.Store(true)
+			case args[0] == "config":
+				return "-ERR this service has no CONFIG\r\n"
+			case args[0] == "subscribe" && renewed.Load():
+				return redistest.HangUp
+			case args[0] == "subscribe":
+				return redistest.Push("subscribe", args[1], 1) + redistest.Push("message", args[1], "lpush")
+			}
+			return redistest.Usual
+		})
+		secret := &passwordSecret{value: "p0"}
+		options := connection.Options{Dial: server.Dial, Secrets: secret, LookAgain: 50 * time.Millisecond}
+		h := newHarnessOn(t, withPassword, options)
+		h.Ensure("emails", withPassword, list("emails"))
+		h.eventuallyJudged("emails", verify.ReasonSubscribed)
+		secret.set("p1")
+		h.eventuallyWoken("emails", coalesce.Lost, 1)
+	})
 }

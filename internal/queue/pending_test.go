@@ -46,7 +46,7 @@ func TestNothingIsCountedWhereAllPendingEntriesWereTrimmed(t *testing.T) {
 	s.Expect(s.calls("xpending")).To(Equal(1))
 }
 
-// This is the command that the operator tells. With such a long time, it takes no entry from a worker.
+// This is the command that the operator suggests. With such a long time, it takes no entry from a worker.
 func TestXautoclaimRemovesOnlyWhatIsGone(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -94,7 +94,7 @@ func TestPendingEntriesOfAStreamWithLargeEntries(t *testing.T) {
 		Should(And(HaveField("InProgress", BeEquivalentTo(2)), HaveField("Trimmed", BeTrue())))
 }
 
-// Nobody can tell the ID of an entry that is too large for a reply. Then all count, and nothing fails.
+// Nobody knows the ID of an entry that is too large for a reply. Then all count, and nothing fails.
 func TestPendingEntriesBeforeAHugeEntryCount(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -51,9 +51,9 @@ func (s *scene) startInTheMiddle(after int) {
 func (s *scene) eventuallyCounts(limit, want int64) {
 	s.t.Helper()
 	s.Eventually(func() int64 {
-		told := s.observeUpTo(limit, jobs)[0].Waiting
-		s.Expect(told).To(BeNumerically("<=", want))
-		return told
+		counted := s.observeUpTo(limit, jobs)[0].Waiting
+		s.Expect(counted).To(BeNumerically("<=", want))
+		return counted
 	}).WithTimeout(timeout).WithPolling(3 * time.Second).Should(Equal(want))
 }
 
@@ -108,8 +108,8 @@ func TestEntriesAreCountedInPages(t *testing.T) {
 		g.Expect(s.calls("xrange")).To(Equal(3))
 		g.Expect(s.calls("multi")).To(Equal(1))
 	}).WithTimeout(timeout).Should(Succeed())
-	for limit, told := range map[int64]int64{0: 0, 1: 1, 100: 100, 120: 120, 249: 249, 250: 250, 251: 250} {
-		s.eventuallyCounts(limit, told)
+	for limit, counted := range map[int64]int64{0: 0, 1: 1, 100: 100, 120: 120, 249: 249, 250: 250, 251: 250} {
+		s.eventuallyCounts(limit, counted)
 	}
 	s.do("xgroup setid jobs workers 0-200")
 	s.eventuallyCounts(countLimit, 100)
@@ -146,9 +146,9 @@ func TestCountingEndsInTime(t *testing.T) {
 	s.endpoint = auth.Endpoint{Address: far.Addr()}
 	s.observe(waiting("other")) // This opens a connection.
 	far.Delay(20 * time.Millisecond)
-	told := s.observe(jobs)[0].Waiting
-	s.Expect(told).To(And(BeNumerically(">", 0), BeNumerically("<", entries)))
-	s.Expect(told%100).To(BeZero(), "only full pages are counted")
+	counted := s.observe(jobs)[0].Waiting
+	s.Expect(counted).To(And(BeNumerically(">", 0), BeNumerically("<", entries)))
+	s.Expect(counted%100).To(BeZero(), "only full pages are counted")
 }
 
 func TestCountingNeedsARight(t *testing.T) {

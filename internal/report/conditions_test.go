@@ -102,7 +102,7 @@ func TestConditionsFollowWhatIsSeen(t *testing.T) {
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"False", "NotLimited"}))
 }
 
-func TestAPauseIsToldOfFirst(t *testing.T) {
+func TestAPauseIsReportedFirst(t *testing.T) {
 	t.Parallel()
 	for why, words := range map[scaling.PauseReason]string{
 		scaling.JobsFailing: "every 30 seconds", scaling.NoProgress: "every 30 seconds", scaling.CreateRefused: "every five minutes",

@@ -83,7 +83,7 @@ func TestEventsAboutNotifications(t *testing.T) {
 		"sure again":                {unverified, active, restored},
 		"disabled":                  {active, disabled, nil},
 		"enabled":                   {disabled, active, nil},
-		"enabled in vain":           {disabled, unconfigured, nil},
+		"enabled, but unset":        {disabled, unconfigured, nil},
 		"no longer wanted":          {active, onlyTracked, nil},
 		"wanted":                    {onlyTracked, active, nil},
 	} {

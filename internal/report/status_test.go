@@ -191,3 +191,17 @@ func TestStatusComesBackAsItWasWritten(t *testing.T) {
 	g.Expect(json.Unmarshal(text, &back)).To(Succeed())
 	g.Expect(SameStatus(written, &back)).To(BeTrue())
 }
+
+// BenchmarkStatus measures the status after a reconcile that found nothing to do, and the comparison with the one before.
+func BenchmarkStatus(b *testing.B) {
+	sj := &scaledjobv1.ScaledJob{}
+	seen := Reconciled{Depth: new(int64(3)), Desired: new(int32(3)), Queues: []scaledjobv1.QueueStatus{{Name: "emails", Depth: new(int64(3))}}}
+	now := time.Now()
+	before := Status(sj, &sj.Status, seen, now)
+	b.ReportAllocs()
+	for b.Loop() {
+		if !SameStatus(before, Status(sj, before, seen, now)) {
+			b.Fatal("the status has changed")
+		}
+	}
+}

@@ -83,12 +83,12 @@ func TestFieldsThatAreNotKnown(t *testing.T) {
 		object string
 		want   []string
 	}{
-		"none":                {`{"spec":{"queueName":"emails"}}`, nil},
-		"one":                 {`{"spec":{"queueName":"emails","priority":0}}`, []string{"spec.priority"}},
-		"two, one in a list":  {`{"spec":{"new":{"a":1},"queues":[{},{"shard":1}]}}`, []string{"spec.new", "spec.queues[1].shard"}},
-		"in the template":     {`{"spec":{"jobTemplate":{"spec":{"newInKubernetes":1,"template":{"new":1}}}}}`, nil},
-		"beside the template": {`{"spec":{"jobTemplates":1}}`, []string{"spec.jobTemplates"}},
-		"outside the spec":    {`{"metadata":{"new":1},"status":{"new":1},"new":1}`, nil},
+		"none":                 {`{"spec":{"queueName":"emails"}}`, nil},
+		"one":                  {`{"spec":{"queueName":"emails","priority":0}}`, []string{"spec.priority"}},
+		"two, one in a list":   {`{"spec":{"new":{"a":1},"queues":[{},{"shard":1}]}}`, []string{"spec.new", "spec.queues[1].shard"}},
+		"in the template":      {`{"spec":{"jobTemplate":{"spec":{"newInKubernetes":1,"template":{"new":1}}}}}`, nil},
+		"next to the template": {`{"spec":{"jobTemplates":1}}`, []string{"spec.jobTemplates"}},
+		"outside the spec":     {`{"metadata":{"new":1},"status":{"new":1},"new":1}`, nil},
 		"in the spec of an object whose status can't be decoded": {`{"spec":{"new":1},"status":[]}`, []string{"spec.new"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestFieldsThatAreNotKnown(t *testing.T) {
 	}
 }
 
-// The decoder tells of no more than 100 unknown fields of an object.
+// The decoder reports no more than 100 unknown fields of an object.
 func TestManyFieldsThatAreNotKnownHideNoOther(t *testing.T) {
 	t.Parallel()
 	for _, count := range []int{99, 100, 150} {
@@ -121,7 +121,7 @@ func TestManyFieldsThatAreNotKnownHideNoOther(t *testing.T) {
 			"in the metadata":                    `{"metadata":{%s"name":"a"},"spec":{"pauseUntil":1}}`,
 			"in a status before the spec":        `{"status":{%s"activeJobs":1},"spec":{"pauseUntil":1}}`,
 			"in the template of a broken object": `{"spec":{"jobTemplate":{%s"spec":{}},"pauseUntil":1},"status":[]}`,
-			"beside the spec":                    `{%s"spec":{"pauseUntil":1}}`,
+			"next to the spec":                   `{%s"spec":{"pauseUntil":1}}`,
 		} {
 			t.Run(fmt.Sprintf("%d %s", count, name), func(t *testing.T) {
 				t.Parallel()
@@ -158,21 +158,4 @@ func TestCopiesAreDeep(t *testing.T) {
 	g.Expect(copied).To(Equal(list))
 	list.Items[0].Spec.QueueName = "others"
 	g.Expect(copied.Items[0].Spec.QueueName).To(Equal("emails"))
-}
-
-// BenchmarkUnmarshal is what an informer does for each ScaledJob.
-func BenchmarkUnmarshal(b *testing.B) {
-	object := []byte(`{"apiVersion":"batch.miracle.dev/v1","kind":"ScaledJob","metadata":{"name":"emails","namespace":"mail","uid":"1",
-		"managedFields":[{"manager":"kubectl","fieldsV1":{"f:spec":{"f:queueName":{},"f:threshold":{}}}}]},
-		"spec":{"queues":[{"name":"emails","type":"List"},{"name":"emails:processing","role":"InProgress"}],"threshold":3,"maxReplicas":7,
-		"redis":{"mode":"Standalone","addresses":["redis:6379"],"auth":{"username":"u","passwordSecretRef":{"name":"redis"}}},
-		"jobTemplate":{"spec":{"backoffLimit":3,"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"worker","image":"worker:1",
-		"env":[{"name":"A","value":"B"}],"resources":{"requests":{"cpu":"100m","memory":"1Gi"}}}]}}}}},
-		"status":{"activeJobs":4,"conditions":[{"type":"Ready","status":"True","reason":"Reconciled","message":"m"}]}}`)
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := (&ScaledJob{}).UnmarshalJSON(object); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

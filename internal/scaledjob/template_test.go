@@ -195,18 +195,6 @@ func TestTemplatesAreKnownWhileTheyAreHeld(t *testing.T) {
 	g.Expect(isKnown(`{"metadata":7}`)).To(BeFalse())
 }
 
-// BenchmarkDecodeTemplate is what a batch of creates costs because the cache keeps JSON.
-func BenchmarkDecodeTemplate(b *testing.B) {
-	template := decoded(NewWithT(b), usual(NewWithT(b))).Template
-	b.ReportMetric(float64(len(template.kept.text)), "B-kept")
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := template.Decode(); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // Thousands of ScaledJobs have the same conditions, also long after the first was cached.
 func TestConditionsShareTheirStrings(t *testing.T) {
 	t.Parallel()

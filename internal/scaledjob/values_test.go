@@ -45,7 +45,7 @@ func stored(path, value string) []byte {
 	return data
 }
 
-// Whatever a newer CRD allows, the operator takes only the values that it knows. The CRD tells which fields have any.
+// Whatever a newer CRD allows, the operator takes only the values that it knows. The CRD says which fields have any.
 func TestValuesThatAreNotKnown(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -395,16 +395,25 @@ func TestTroubleIsForgottenAfterLong(t *testing.T) {
 	l.expectNoPause()
 }
 
-// Failed Jobs whose messages have left the queue are distinguished from others.
+// Failed Jobs whose messages have left the queue are distinguished from others: they were there when one left, or follow such
+// a Job without a success in between.
 func TestConsumedMessages(t *testing.T) {
 	t.Parallel()
 	l := newQueueWithJobs(t, 100)
-	l.run(3, true)
-	l.Expect(l.creation.Consumed()).To(BeFalse())
-	l.queue.Newest++
+	fails := func(ordinal int64, consumed bool) {
+		t.Helper()
+		l.finish(Finish{Ordinal: ordinal, Failed: true})
+		l.Expect(l.creation.Consumed()).To(Equal(consumed), "after Job %d", ordinal)
+	}
+	fails(1, false)
+	l.queue.Newest = 5
 	l.take()
-	l.finish(Finish{Ordinal: l.queue.Newest, Failed: true})
-	l.Expect(l.creation.Consumed()).To(BeTrue())
+	l.finish(Finish{Ordinal: 3})
+	fails(6, false)
+	fails(5, true)
+	fails(7, true)
+	l.finish(Finish{Ordinal: 8})
+	fails(9, false)
 }
 
 // After a restart the next probe is due when the status says so, and none before.

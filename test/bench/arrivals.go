@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,8 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// arrivals notes when the Jobs of a namespace are seen for the first time, on a watch that belongs to neither
-// contender.
+// arrivals notes when the Jobs of a namespace are seen for the first time, on a watch of its own.
 type arrivals struct {
 	kube      client.WithWatch
 	namespace string
@@ -135,13 +133,6 @@ func (a *arrivals) count(of string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.seen[of])
-}
-
-// those are the Jobs of a ScaledJob that were seen since the last reset, in their order.
-func (a *arrivals) those(of string) []arrival {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.seen[of])
 }
 
 // reset waits until all Jobs are gone, and counts from 1 again.

@@ -7,12 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"time"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"miracle.dev/scaledjob-operator/test/bench/results"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 const (
@@ -23,160 +27,124 @@ const (
 	churnInterval = 10 * time.Millisecond
 	churnTime     = 10 * time.Second
 	churnTurns    = 3
-
-	mostRefill      = 1.5
-	mostChurnWrites = 1.2
-	// mostBehind is for how long the status may tell something else than what was so at the end of the churn.
-	mostBehind = 2 * time.Second // The status is a second late.
 )
 
-// churning is a ScaledJob that is at its limit, and whose Jobs come and go.
-func churning(spec *scaledjobv1.ScaledJobSpec) {
-	limit := churnLimit
-	spec.MaxReplicas = &limit
-}
-
-// churn is what came of Jobs that finish all the time.
+// churn is the workers of a ScaledJob. Nothing else finishes its Jobs, because here no controller of Kubernetes touches them.
 type churn struct {
-	floor, ours workforce
-	// writes are those of the status in a second, in each turn, and behind how many seconds it took to be right after
-	// it.
-	writes, behind []float64
+	*subject
+
+	// finished is when each Job was that they finished.
+	finished []time.Time
 }
 
-// measureChurn has workers finish Jobs of one ScaledJob that has many messages left, in turns of the floor and of the
-// operator: each Job that has finished is to be replaced by another. The floor replaces them unasked; besides, the
-// operator reads the depth, prunes and reports.
-func measureChurn(ctx context.Context, log io.Writer, s *setting, _ sizes) (result []comparison, err error) {
-	c, floor, err := s.startChurn(ctx)
+// measureChurn has workers finish Jobs of one ScaledJob that has many messages left, in turns of the loop and of the
+// operator: each Job that has finished is to be replaced by another. The loop replaces them unasked; the operator also
+// reads the depth, prunes and reports.
+func measureChurn(ctx context.Context, p *pair, _ sizes) (result []results.Figure, err error) {
+	workers, process, err := p.startChurn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for i := range churnTurns {
-		_, _ = fmt.Fprintf(log, "finishing Jobs of each, %d a second, turn %d of %d …\n", time.Second/churnInterval, i+1, churnTurns)
-		if err := c.turn(ctx, s, i); err != nil {
-			return nil, errors.Join(err, endOf(ctx, floor))
-		}
+	took := values{}
+	if err := p.workInTurns(ctx, workers, took); err != nil {
+		return nil, errors.Join(err, errorOf(ctx, process), process.Kill())
 	}
-	refills, err := c.refills(ctx)
-	if err != nil {
-		return nil, errors.Join(err, endOf(ctx, floor))
+	p50, p99 := p.quantiles(fmt.Sprintf("churn, %d Jobs finish a second: finished → replaced", time.Second/churnInterval), took)
+	p50.AtMost = 1.5
+	err = process.Kill()
+	for of, w := range workers {
+		err = errors.Join(err, w.check(), w.remove(ctx), w.empty(ctx), p.clear(ctx, of, nil))
 	}
-	work := fmt.Sprintf("churn, %d Jobs finish a second: ", time.Second/churnInterval)
-	return []comparison{
-		{work: work + "finished → replaced, p50", unit: "ms", figures: ofQuantiles(refills.floor, refills.ours, 0.5), atMost: mostRefill, samples: refills},
-		{work: work + "finished → replaced, p99", unit: "ms", figures: ofQuantiles(refills.floor, refills.ours, 0.99)},
-		within(work+"status writes", "/s", mostChurnWrites, quantile(c.writes, 1)),
-		within(work+"status right after its end", "s", mostBehind.Seconds(), quantile(c.behind, 1)),
-	}, errors.Join(c.check(ctx), floor.Kill(), c.end(ctx, s))
+	return []results.Figure{p50, p99}, err
 }
 
-// endOf tells why the process has ended, and nil if it has not. The floor ends at its first error, such as a watch that
-// could not keep up.
-func endOf(ctx context.Context, process *sandbox.Process) error {
-	select {
-	case <-process.Exited():
-		return process.Wait(ctx)
-	default:
-		return nil
-	}
-}
-
-// startChurn returns when as many Jobs are there as may be, of both.
-func (s *setting) startChurn(ctx context.Context) (*churn, *sandbox.Process, error) {
-	c := &churn{}
-	for _, side := range []struct {
-		of   *contender
-		into *workforce
-	}{{s.floor, &c.floor}, {s.ours, &c.ours}} {
-		member, err := side.of.beside(ctx, "churn", churning)
-		if err != nil {
+// startChurn returns when both have as many Jobs as they may have.
+func (p *pair) startChurn(ctx context.Context) (map[*subject]*churn, *sandbox.Process, error) {
+	const name = "churn"
+	workers := map[*subject]*churn{}
+	for _, of := range p.inTurn(0) {
+		w := &churn{subject: of.sibling(name)}
+		limit := churnLimit
+		w.sj.Spec.MaxReplicas = &limit
+		if err := w.create(ctx); err != nil {
 			return nil, nil, err
 		}
-		if _, err := member.push(ctx, churnMessages); err != nil {
+		if _, err := w.push(ctx, churnMessages); err != nil {
 			return nil, nil, err
 		}
-		side.into.contender = member
+		workers[of] = w
 	}
-	floor, err := s.runFloor("refill", c.floor.contender)
+	process, err := p.runLoop("drain", name)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, side := range []*workforce{&c.floor, &c.ours} {
-		if _, err := side.nth(ctx, int(churnLimit)); err != nil {
-			return nil, nil, errors.Join(err, floor.Kill())
+	for _, w := range workers {
+		if _, err := w.nth(ctx, int(churnLimit)); err != nil {
+			return nil, nil, errors.Join(err, process.Kill())
 		}
 	}
-	return c, floor, scene.Pause(ctx, settleTime)
+	return workers, process, scene.Pause(ctx, settleTime)
 }
 
-// turn has the workers of one work after the other. In every other turn the other one is the first.
-func (c *churn) turn(ctx context.Context, s *setting, number int) error {
-	works := []func() error{
-		func() error { return c.floor.work(ctx, churnTime) },
-		func() error { return c.turnOfOurs(ctx, s) },
-	}
-	first := number % len(works)
-	if err := works[first](); err != nil {
-		return err
-	}
-	return works[1-first]()
-}
-
-// turnOfOurs has the workers of the operator work, and sees what it writes meanwhile.
-func (c *churn) turnOfOurs(ctx context.Context, s *setting) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	writes, err := s.countStatusWrites(ctx, crowd{c.ours.contender})
-	if err != nil {
-		return err
-	}
-	if err := c.ours.work(ctx, churnTime); err != nil {
-		return err
-	}
-	ended := time.Now()
-	if err := c.ours.awaitStatus(ctx); err != nil {
-		return err
-	}
-	behind := time.Since(ended)
-	count, err := writes()
-	if err != nil {
-		return err
-	}
-	c.writes = append(c.writes, float64(count)/(churnTime+behind).Seconds())
-	c.behind = append(c.behind, behind.Seconds())
-	return nil
-}
-
-// refills are how many milliseconds it took from the end of each Job until one more was seen.
-func (c *churn) refills(ctx context.Context) (taken latencies, err error) {
-	if taken.floor, err = c.floor.refills(ctx); err != nil {
-		return latencies{}, err
-	}
-	taken.ours, err = c.ours.refills(ctx)
-	return taken, err
-}
-
-// check fails if either has another number of Jobs than it had room for.
-func (c *churn) check(ctx context.Context) error {
-	if err := scene.Pause(ctx, settleTime); err != nil {
-		return err
-	}
-	for _, side := range []workforce{c.floor, c.ours} {
-		room := int(churnLimit) + len(side.finished)
-		if created := side.arrivals.count(side.sj.Name); created != room {
-			return fmt.Errorf("%s is not exact: %d Jobs where there was room for %d", side.name, created, room)
+// workInTurns adds how many milliseconds it took from the end of each Job until there was one more.
+func (p *pair) workInTurns(ctx context.Context, workers map[*subject]*churn, took values) error {
+	for turn := range churnTurns {
+		p.shown.Status("finishing %d Jobs a second, turn %d of %d", time.Second/churnInterval, turn+1, churnTurns)
+		for _, of := range p.inTurn(turn) {
+			if err := workers[of].work(ctx); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	for of, w := range workers {
+		for i, at := range slices.SortedFunc(slices.Values(w.finished), time.Time.Compare) {
+			replacement, err := w.nth(ctx, int(churnLimit)+i+1)
+			if err != nil {
+				return err
+			}
+			took[of] = append(took[of], inMilliseconds(replacement.at.Sub(at)))
+		}
+	}
+	return scene.Pause(ctx, settleTime)
 }
 
-// end leaves nothing behind.
-func (c *churn) end(ctx context.Context, s *setting) error {
-	for _, side := range []workforce{c.floor, c.ours} {
-		if err := errors.Join(side.remove(ctx), side.empty(ctx)); err != nil {
+// work finishes the oldest Job every churnInterval, and returns when the last is finished.
+func (c *churn) work(ctx context.Context) error {
+	begun, done := time.Now(), len(c.finished)
+	c.finished = append(c.finished, make([]time.Time, churnTime/churnInterval)...)
+	group, ctx := errgroup.WithContext(ctx)
+	for i := done; i < len(c.finished); i++ {
+		if err := scene.Pause(ctx, time.Until(begun.Add(time.Duration(i-done)*churnInterval))); err != nil {
+			break // One has failed, or there is no time left.
+		}
+		group.Go(func() (err error) {
+			c.finished[i], err = c.finish(ctx, i+1)
 			return err
-		}
+		})
 	}
-	return errors.Join(s.floor.clear(ctx), s.ours.clear(ctx))
+	return group.Wait()
+}
+
+// finish takes a message and finishes the n-th Job, and returns when that was so.
+func (c *churn) finish(ctx context.Context, n int) (time.Time, error) {
+	found, err := c.nth(ctx, n)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if err := c.queue.RPop(ctx, c.sj.Spec.QueueName).Err(); err != nil {
+		return time.Time{}, fmt.Errorf("taking a message: %w", err)
+	}
+	if err := witness.Complete(ctx, c.kube, client.ObjectKey{Namespace: c.sj.Namespace, Name: found.job}); err != nil {
+		return time.Time{}, err
+	}
+	return time.Now(), nil
+}
+
+// check fails if there is another number of Jobs than there was room for.
+func (c *churn) check() error {
+	room := int(churnLimit) + len(c.finished)
+	if created := c.arrivals.count(c.sj.Name); created != room {
+		return fmt.Errorf("%s is not exact: %d Jobs where there was room for %d", c.name, created, room)
+	}
+	return nil
 }

@@ -2,21 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command bench measures how fast messages become Jobs, on a real API server and a real Redis. The operator and a minimal
-// loop (folder floor) take turns, so that other load affects both: compare the ratios. Other measurements compare the
-// operator with itself, with a limit, or with KEDA.
+// loop (folder loop) take turns, so that other load affects both: compare the ratios.
 //
 //	go run ./test/bench
 //	go run ./test/bench -measure=latency,bursts
-//	go run ./test/bench -measure=strategies
 //	go run ./test/bench -measure=scale -scale=1,100
 //	go run ./test/bench -contenders=keda
 //	go run ./test/bench -json=results.json
+//	go run ./test/bench -guard
 //
 // It fails if the operator or the minimal loop creates another number of Jobs than there are messages. A missed target is
-// only shown: one run on a busy machine proves little.
+// only shown: one run on a busy machine proves little. With -guard it fails if the operator became slower than it was in the
+// committed results.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -24,6 +25,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +33,10 @@ import (
 
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"miracle.dev/scaledjob-operator/test/bench/results"
+	"miracle.dev/scaledjob-operator/test/kit/keda"
+	"miracle.dev/scaledjob-operator/test/kit/progress"
 )
 
 // timeout bounds the whole run.
@@ -38,41 +44,16 @@ const timeout = 3 * time.Hour
 
 // sizes say how much is measured.
 type sizes struct {
-	samples, rounds, burst int
+	samples, rounds int
 	// scale are numbers of ScaledJobs.
-	scale numbers
-	// What is measured beside KEDA, and with which of its settings.
-	contenders       contenders
-	queues, messages int
-	storm            time.Duration
-}
-
-// numbers is a flag: numbers of at least 1, separated by commas.
-type numbers []int
-
-func (n *numbers) String() string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint([]int(*n)), " ", ","), "[]")
-}
-
-// Set replaces all numbers.
-func (n *numbers) Set(text string) error {
-	*n = nil
-	for part := range strings.SplitSeq(text, ",") {
-		number, err := strconv.Atoi(part)
-		if err != nil || number < 1 {
-			return fmt.Errorf("%q is not a number of at least 1", part)
-		}
-		*n = append(*n, number)
-	}
-	return nil
+	scale  []int
+	rivals []rival
 }
 
 // measurement is one of those to choose from.
 type measurement struct {
 	name string
-	take func(context.Context, io.Writer, *setting, sizes) ([]comparison, error)
-	// prepare is what takes long the first time, if anything does. Nothing else runs meanwhile.
-	prepare func(context.Context, io.Writer) error
+	take func(context.Context, *pair, sizes) ([]results.Figure, error)
 	// onDemand says that it is only taken by its name.
 	onDemand bool
 }
@@ -80,44 +61,32 @@ type measurement struct {
 var measurements = []measurement{
 	{name: "latency", take: measureLatency},
 	{name: "bursts", take: measureBursts},
-	{name: "tracking", take: measureTracking},
 	{name: "fanout", take: measureFanOut},
-	{name: "keys", take: measureKeys},
-	{name: "isolation", take: measureIsolation},
-	{name: "saturation", take: measureSaturation},
-	{name: "dials", take: measureDials},
 	{name: "fairness", take: measureFairness},
-	{name: "modes", take: measureModes},
-	{name: "neighbours", take: measureNeighbours},
-	{name: "statuses", take: measureStatuses},
 	{name: "churn", take: measureChurn},
-	{name: "failover", take: measureFailover},
 	{name: "scale", take: measureScale, onDemand: true},
-	{name: "servers", take: measureServers, onDemand: true},
-	{name: "jobs", take: measureJobs, onDemand: true},
-	{name: "scrapes", take: measureScrapes, prepare: prepareScrapes, onDemand: true},
-	{name: "strategies", take: measureStrategies, onDemand: true},
-	{name: besideKEDA, take: measureKEDA, prepare: prepareKEDA, onDemand: true},
+	{name: kedaName, take: measureKEDA, onDemand: true},
+}
+
+// options are what the command line asks for.
+type options struct {
+	sizes
+
+	names []string // of measurements
+	file  string
+	guard bool
 }
 
 func main() {
-	size := sizes{scale: numbers{1, 100, 1000, 10_000}}
-	names := size.flags(flag.CommandLine)
-	file := flag.String("json", "", "Where to write the figures as JSON, after each measurement.")
-	flag.Parse()
-	chosen, err := choose(size.asked(*names))
-	if err == nil {
-		err = size.check()
-	}
-	if err != nil || flag.NArg() > 0 {
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-		flag.Usage()
+	set := flag.CommandLine
+	opts, err := parse(set, os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		set.Usage()
 		os.Exit(2)
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	err = run(ctx, chosen, size, *file)
+	err = opts.run(ctx, os.Stdout, os.Stderr)
 	cancel()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -125,45 +94,53 @@ func main() {
 	}
 }
 
-// flags has the command line set the sizes, and returns what names the measurements.
-func (s *sizes) flags(set *flag.FlagSet) (names *string) {
-	const samples, rounds, burst, queues, messages = 400, 20, 1000, 300, 300
-	set.IntVar(&s.samples, "samples", samples, "How many single messages to push to each, at least 2.")
-	set.IntVar(&s.rounds, "rounds", rounds, "How many bursts to push to each, at least 1.")
-	set.IntVar(&s.burst, "burst", burst, "How many messages are in a burst, at least 1.")
-	set.Var(&s.scale, "scale", "With how many ScaledJobs to measure scale.")
-	all := contenders(kedas())
-	set.Var(&s.contenders, "contenders",
-		"What to have the same work done after the operator, separated by commas: keda, or some of "+all.String()+". Unless -measure says more, only that is measured.")
-	set.IntVar(&s.queues, "queues", queues, "Beside KEDA: how many queues get a message each.")
-	set.IntVar(&s.messages, "messages", messages, "Beside KEDA: how many messages are processed, few at once.")
-	set.DurationVar(&s.storm, "storm", floodTime, "Beside KEDA: for how long messages are pushed to a queue at its limit.")
-	return set.String("measure", list(false), "What to measure, separated by commas. Besides, there is "+list(true)+".")
-}
-
-func (s *sizes) check() error {
-	if s.samples < 2 || min(s.rounds, s.burst, s.queues, s.messages) < 1 || s.storm <= 0 {
-		return errors.New("there is too little to measure")
+func parse(set *flag.FlagSet, args []string) (*options, error) {
+	const samples, rounds = 400, 20
+	opts := &options{sizes: sizes{scale: []int{1, 100, 1000, 10_000}, rivals: rivals()}}
+	measure := set.String("measure", "", "What to measure, separated by commas: "+list(false)+", which is the default, "+list(true)+".")
+	kedas := set.String("contenders", "", "Which settings of KEDA do the same work: keda for all, or some of keda-1s-best,keda-1s,keda-30s. Unless -measure says more, only that is measured.")
+	scale := set.String("scale", "", "With how many ScaledJobs to measure scale, separated by commas.")
+	set.IntVar(&opts.samples, "samples", samples, "How many single messages to push to each, at least 2.")
+	set.IntVar(&opts.rounds, "rounds", rounds, "How many bursts to push to each, at least 1.")
+	set.StringVar(&opts.file, "json", "", "Where to write the figures as JSON, after each measurement.")
+	set.BoolVar(&opts.guard, "guard", false, "Fail if the operator is slower than in the committed results.")
+	err := set.Parse(args)
+	names := list(false)
+	if *kedas != "" {
+		var wrong error
+		opts.rivals, wrong = chooseRivals(*kedas)
+		err, names = errors.Join(err, wrong), kedaName
 	}
-	return nil
-}
-
-// asked are the measurements that these names and the contenders ask for.
-func (s *sizes) asked(names string) string {
-	switch {
-	case len(s.contenders) == 0:
-		s.contenders = kedas()
-		return names
-	case names == list(false):
-		return besideKEDA
-	case slices.Contains(strings.Split(names, ","), besideKEDA):
-		return names
-	default:
-		return names + "," + besideKEDA
+	if *scale != "" {
+		var wrong error
+		opts.scale, wrong = parseNumbers(*scale)
+		err = errors.Join(err, wrong)
 	}
+	opts.names = strings.Split(cmp.Or(*measure, names), ",")
+	for _, name := range opts.names {
+		if find(name) == nil {
+			err = errors.Join(err, fmt.Errorf("there is no measurement %q", name))
+		}
+	}
+	if opts.samples < 2 || opts.rounds < 1 || set.NArg() > 0 {
+		err = errors.Join(err, errors.New("there is too little to measure, or an argument too many"))
+	}
+	return opts, err
 }
 
-// list are the names of the measurements that are taken by their names only, or of the others.
+// parseNumbers takes numbers of at least 1, separated by commas.
+func parseNumbers(text string) (numbers []int, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		number, err := strconv.Atoi(part)
+		if err != nil || number < 1 {
+			return nil, fmt.Errorf("%q is not a number of at least 1", part)
+		}
+		numbers = append(numbers, number)
+	}
+	return numbers, nil
+}
+
+// list has the names of the measurements that are only taken by their names, or of the others.
 func list(onDemand bool) string {
 	var names []string
 	for _, m := range measurements {
@@ -174,64 +151,74 @@ func list(onDemand bool) string {
 	return strings.Join(names, ",")
 }
 
-// choose returns the measurements of these names.
-func choose(names string) (chosen []measurement, err error) {
-	for name := range strings.SplitSeq(names, ",") {
-		at := slices.IndexFunc(measurements, func(m measurement) bool { return m.name == name })
-		if at < 0 {
-			return nil, fmt.Errorf("there is no measurement %q", name)
-		}
-		chosen = append(chosen, measurements[at])
+// find returns the measurement of this name, and nil if there is none.
+func find(name string) *measurement {
+	at := slices.IndexFunc(measurements, func(m measurement) bool { return m.name == name })
+	if at < 0 {
+		return nil
 	}
-	return chosen, nil
+	return &measurements[at]
 }
 
-// prepare does what takes long the first time, before the servers run.
-func prepare(ctx context.Context, log io.Writer, chosen []measurement) error {
-	for _, m := range chosen {
-		if m.prepare == nil {
-			continue
-		}
-		if err := m.prepare(ctx, log); err != nil {
-			return fmt.Errorf("preparing %s: %w", m.name, err)
-		}
-	}
-	return nil
-}
-
-func run(ctx context.Context, chosen []measurement, size sizes, file string) (err error) {
+// run measures once, or until it is clear whether the operator became slower.
+func (o *options) run(ctx context.Context, out, log io.Writer) error {
 	ctrllog.SetLogger(logr.Discard())
-	var log io.Writer = os.Stderr
-	busy := load()
-	if err := prepare(ctx, log, chosen); err != nil {
+	if !o.guard {
+		_, err := o.measure(ctx, out, log, o.names)
 		return err
+	}
+	committed, err := results.Committed(committedFolder)
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprint(log, otherCores(committed, runtime.NumCPU()))
+	err = guard(committed, o.names, func(names []string) (*results.Run, error) { return o.measure(ctx, out, log, names) })
+	if err == nil {
+		_, _ = fmt.Fprintln(out, "No figure is slower than in the committed results by more than its margin.")
+	}
+	return err
+}
+
+// measure starts the servers, and takes these measurements.
+func (o *options) measure(ctx context.Context, out, log io.Writer, names []string) (run *results.Run, err error) {
+	busy := load()
+	if slices.Contains(names, kedaName) { // Building it takes minutes. Nothing else is to run meanwhile.
+		if _, err := keda.Build(ctx, log); err != nil {
+			return nil, err
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	s, err := newSetting(ctx, log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.stop(ctx)) }()
-	document, err := s.describe(ctx, size)
-	if err != nil {
+	if run, err = s.describe(ctx); err != nil {
+		return nil, err
+	}
+	run.Load = busy
+	for _, name := range names {
+		if err := o.take(ctx, out, log, s, run, find(name)); err != nil {
+			return nil, fmt.Errorf("measuring %s: %w", name, err)
+		}
+	}
+	return run, nil
+}
+
+// take adds what one measurement has found, and prints it.
+func (o *options) take(ctx context.Context, out, log io.Writer, s *setting, run *results.Run, m *measurement) error {
+	shown := progress.Start(log, "measuring "+m.name)
+	figures, err := m.take(ctx, &pair{setting: s, rival: s.operator, shown: shown}, o.sizes)
+	shown.Stop()
+	if len(figures) == 0 {
 		return err
 	}
-	document.Load = busy
-	var comparisons []comparison
-	for _, m := range chosen {
-		began := time.Now()
-		taken, err := m.take(ctx, log, s, size)
-		if len(taken) > 0 {
-			comparisons = append(comparisons, taken...)
-			document.Measurements = append(document.Measurements, measured(m.name, time.Since(began), taken))
-		}
-		if file != "" && len(taken) > 0 {
-			err = errors.Join(err, document.Write(file))
-		}
-		if err != nil {
-			return fmt.Errorf("measuring %s: %w", m.name, err)
-		}
+	run.Measurements = append(run.Measurements, results.Measurement{Name: m.name, Figures: figures})
+	if o.file != "" {
+		err = errors.Join(err, run.Write(o.file))
 	}
-	return printTable(os.Stdout, comparisons)
+	table, wrong := results.Table([]*results.Run{run}, m.name)
+	_, _ = fmt.Fprintln(out, table)
+	return errors.Join(err, wrong)
 }

@@ -7,331 +7,214 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
+	"golang.org/x/sync/errgroup"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/progress"
+	"miracle.dev/scaledjob-operator/test/bench/results"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 const (
-	// restTime is how long the operator is watched while nothing happens, and resyncInterval how often each queue is read
-	// meanwhile: the default of pollingIntervalSeconds.
-	restTime       = time.Minute
-	resyncInterval = 30 * time.Second
-	// restartPushes come to ScaledJobs at even distances when the operator or the server starts again.
+	// restTime is how long the operator is watched while nothing happens but that it reads each queue every 30 seconds.
+	restTime = time.Minute
+	// restartPushes come to ScaledJobs at even distances before the operator starts again.
 	restartPushes = 20
 	// scaleSamplesPart of the samples of the latency are taken with each number of ScaledJobs.
 	scaleSamplesPart = 2
-	// collectionTime is longer than Go lets pass between two collections of garbage.
-	collectionTime = 2*time.Minute + 5*time.Second
+	// scaleParallel ScaledJobs are created or deleted at the same time.
+	scaleParallel = 16
+	// manyScaledJobs is the number for which there are targets, and leastCreated the least number that takes long enough to
+	// create.
+	manyScaledJobs, leastCreated = 10_000, 100
 )
 
-// scaleCosts are what so many ScaledJobs cost.
-type scaleCosts struct {
-	count int
-	// creating and writing are how many seconds bare loops take to create the ScaledJobs, and to write as many statuses.
-	// ready is how many seconds it takes from the first create until all ScaledJobs are Ready, with the operator.
-	creating, writing, ready float64
-	// untilReady and untilRest are the writes of the status of each ScaledJob.
-	untilReady, untilRest float64
-	// resident and live are bytes of memory: of the process, and of the Go objects in use.
-	resident, live float64
-	// cores and commands are at rest: CPU, and commands per second that a server runs. rested is when the rest began.
-	cores, commands float64
-	rested          time.Time
-	latency         latencies
-	// goroutines is how many the operator has before there are ScaledJobs.
-	goroutines float64
-	// operator and server are how many seconds after their start the last Job of some pushes is seen.
-	operator, server float64
+// scale is a number of ScaledJobs, of which the first is that of the rival.
+type scale struct {
+	*pair
+
+	members subjects
+	all     []results.Figure
 }
 
-// measureScale takes what each number of ScaledJobs costs that share a server. The operator starts anew for each.
-func measureScale(ctx context.Context, log io.Writer, s *setting, size sizes) (all []comparison, err error) {
-	f, err := s.newFleet(ctx, 1)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.close(ctx)) }()
-	var one *scaleCosts
+// measureScale takes what each number of ScaledJobs costs. The operator is started again for each.
+func measureScale(ctx context.Context, p *pair, size sizes) (all []results.Figure, err error) {
 	for _, count := range size.scale {
-		f.shown = progress.Start(log, fmt.Sprintf("scale, %d ScaledJobs", count))
-		costs, err := f.costs(ctx, count, max(2, size.samples/scaleSamplesPart))
-		f.shown.Stop()
-		if err != nil {
+		s := &scale{pair: p, members: subjects{p.rival}}
+		for i := range count - 1 {
+			s.members = append(s.members, p.rival.sibling(fmt.Sprintf("queue-%d", i)))
+		}
+		if err := s.take(ctx, max(2, size.samples/scaleSamplesPart)); err != nil {
 			return nil, fmt.Errorf("with %d ScaledJobs: %w", count, err)
 		}
-		if one == nil {
-			one = costs
-		}
-		all = append(all, costs.compare(one)...)
+		all = append(all, s.all...)
 	}
 	return all, nil
 }
 
-// costs takes everything with this number of ScaledJobs, and leaves nothing behind.
-func (f *fleet) costs(ctx context.Context, count, samples int) (*scaleCosts, error) {
-	c := &scaleCosts{count: count}
-	err := c.take(ctx,
-		f.bareLoops,
-		f.becomeReady,
-		f.atRest,
-		func(ctx context.Context, c *scaleCosts) error { return f.pushes(ctx, c, samples) },
-		f.inUse,
-		func(ctx context.Context, _ *scaleCosts) error { return f.clear(ctx, f.spread(samples)) },
-		f.restartOperator,
-		func(ctx context.Context, _ *scaleCosts) error {
-			return errors.Join(f.clear(ctx, f.spread(restartPushes)), f.subscribed(ctx))
-		},
-		f.restartServer)
-	if err != nil {
-		return nil, err
+// take takes everything, and leaves nothing behind.
+func (s *scale) take(ctx context.Context, samples int) error {
+	if err := errors.Join(s.stopOperator(ctx), s.startOperator(ctx)); err != nil {
+		return err
 	}
-	return c, errors.Join(f.end(ctx), f.disband(ctx))
+	if err := s.becomeReady(ctx); err != nil {
+		return err
+	}
+	if err := s.rest(ctx); err != nil {
+		return err
+	}
+	took, _, err := s.latency(ctx, s.spread(samples), samples)
+	if err != nil {
+		return err
+	}
+	p50, p99 := s.quantiles(s.work("push → Job seen"), took)
+	s.all = append(s.all, p50, p99)
+	if err := s.restart(ctx); err != nil {
+		return err
+	}
+	return s.each(ctx, "deleting", (*subject).remove)
 }
 
-// take takes one step after the other.
-func (c *scaleCosts) take(ctx context.Context, steps ...func(context.Context, *scaleCosts) error) error {
-	for _, step := range steps {
-		if err := step(ctx, c); err != nil {
+// work names what was measured.
+func (s *scale) work(what string) string {
+	return fmt.Sprintf("%d ScaledJobs: %s", len(s.members), what)
+}
+
+// add adds a figure, with a target if there are many ScaledJobs.
+func (s *scale) add(what, unit string, ours, most float64) {
+	figure := results.Alone(s.work(what), unit, ours)
+	if len(s.members) >= manyScaledJobs {
+		figure.Most = most
+	}
+	s.all = append(s.all, figure)
+}
+
+// spread returns that many members at even distances, or all if there are fewer.
+func (s *scale) spread(count int) subjects {
+	picked := make(subjects, min(count, len(s.members)))
+	for i := range picked {
+		picked[i] = s.members[i*len(s.members)/len(picked)]
+	}
+	return picked
+}
+
+// each does something to all members but the first, many at the same time.
+func (s *scale) each(ctx context.Context, doing string, do func(*subject, context.Context) error) error {
+	var done atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(scaleParallel)
+	for _, member := range s.members[1:] {
+		group.Go(func() error {
+			s.shown.Status("%s, %d of %d", doing, done.Add(1)+1, len(s.members))
+			return do(member, ctx)
+		})
+	}
+	return group.Wait()
+}
+
+// becomeReady creates the ScaledJobs, and waits until all of them were seen to be Ready, and notice messages at once.
+func (s *scale) becomeReady(ctx context.Context) error {
+	if len(s.members) > 1 {
+		began := time.Now()
+		if err := s.createReady(ctx); err != nil {
 			return err
 		}
+		if len(s.members) >= leastCreated {
+			s.add("first create → all Ready", "s", time.Since(began).Seconds(), 0)
+		}
+	}
+	return errors.Join(s.members.await(ctx, immediate), scene.Pause(ctx, settleTime))
+}
+
+func (s *scale) createReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	namespace := client.InNamespace(s.rival.sj.Namespace)
+	var list scaledjobv1.ScaledJobList
+	if err := s.rival.kube.List(ctx, &list, namespace); err != nil {
+		return err
+	}
+	stream := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+		return s.rival.kube.Watch(ctx, &scaledjobv1.ScaledJobList{}, namespace, &client.ListOptions{Raw: &opts})
+	}}
+	ready, awaited := map[string]bool{}, len(s.members)-1
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return s.each(ctx, "creating", (*subject).create) })
+	both.Go(func() error {
+		_, err := watchtools.Until(ctx, list.ResourceVersion, stream, func(event watch.Event) (bool, error) {
+			sj, ok := event.Object.(*scaledjobv1.ScaledJob)
+			if !ok {
+				return false, fmt.Errorf("watching the ScaledJobs: %v", event.Object)
+			}
+			if sj.Name != s.rival.sj.Name && apimeta.IsStatusConditionTrue(sj.Status.Conditions, scaledjobv1.ConditionReady) {
+				ready[sj.Name] = true
+			}
+			s.shown.Status("becoming Ready, %d of %d", len(ready), awaited)
+			return len(ready) == awaited, nil
+		})
+		return err
+	})
+	if err := both.Wait(); err != nil {
+		return fmt.Errorf("becoming Ready, with %d of %d: %w", len(ready), awaited, err)
 	}
 	return nil
 }
 
-// bareLoops creates the ScaledJobs and writes a status of each, with no operator at work, and deletes them again. Both are
-// watched, as when the operator is at work.
-func (f *fleet) bareLoops(ctx context.Context, c *scaleCosts) error {
-	f.populate(c.count)
-	seen, err := f.newReadiness(ctx)
+// rest takes the CPU time of the operator while it reads each queue every 30 seconds and does nothing else, and then the memory
+// of the process. Nobody reads its metrics, which takes CPU time and memory too.
+func (s *scale) rest(ctx context.Context) error {
+	const mostMB, mostCores = 180, 0.08
+	s.shown.Status("watching %d ScaledJobs at rest", len(s.members))
+	before, err := cpuTime(s.rival.pid)
 	if err != nil {
 		return err
 	}
-	write, err := f.bareWrite(ctx)
+	if err := scene.Pause(ctx, restTime); err != nil {
+		return err
+	}
+	after, err := cpuTime(s.rival.pid)
 	if err != nil {
 		return err
 	}
-	written := make(chan error, 1)
-	go func() { written <- seen.all(ctx, "seeing the statuses", seen.ready) }()
-	began := time.Now()
-	if err := f.create(ctx); err != nil {
-		return err
-	}
-	c.creating = time.Since(began).Seconds()
-	began = time.Now()
-	if err := errors.Join(f.each(ctx, "writing statuses", write), <-written); err != nil {
-		return err
-	}
-	c.writing = time.Since(began).Seconds()
-	return f.disband(ctx)
-}
-
-// bareWrite writes the status that a ScaledJob which is Ready has, as the operator does and with its rights.
-func (f *fleet) bareWrite(ctx context.Context) (func(context.Context, *contender) error, error) {
-	access, err := f.setting.control.ServiceAccountConfig(ctx, operator.Namespace, operator.ServiceAccount)
-	if err != nil {
-		return nil, err
-	}
-	api, err := operator.NewClient(access)
-	if err != nil {
-		return nil, err
-	}
-	if err := (crowd{f.setting.ours}).await(ctx, heard); err != nil {
-		return nil, err
-	}
-	var example scaledjobv1.ScaledJob
-	if err := api.Get(ctx, client.ObjectKeyFromObject(f.setting.ours.sj), &example); err != nil {
-		return nil, err
-	}
-	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&example.Status)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context, member *contender) error {
-		intent := &unstructured.Unstructured{Object: map[string]any{"status": status}}
-		intent.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJob"))
-		intent.SetNamespace(member.sj.Namespace)
-		intent.SetName(member.sj.Name)
-		intent.SetUID(member.sj.UID)
-		return api.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(intent),
-			client.FieldOwner("scaledjob-operator"), client.ForceOwnership)
-	}, nil
-}
-
-// becomeReady creates the ScaledJobs while the operator is at work, and waits until all hear of messages at once.
-func (f *fleet) becomeReady(ctx context.Context, c *scaleCosts) (err error) {
-	f.populate(c.count)
-	if err := f.start(ctx); err != nil {
-		return err
-	}
-	if c.goroutines, err = f.goroutines(ctx); err != nil {
-		return err
-	}
-	before, err := statusWrites(ctx, f.setting.control.Config())
-	if err != nil {
-		return err
-	}
-	seen, err := f.newReadiness(ctx)
-	if err != nil {
-		return err
-	}
-	began, created := time.Now(), make(chan error, 1)
-	go func() { created <- f.create(ctx) }()
-	if err := errors.Join(seen.all(ctx, "becoming Ready", seen.ready), <-created); err != nil {
-		return err
-	}
-	c.ready = time.Since(began).Seconds()
-	until := func(each *float64) error {
-		now, err := statusWrites(ctx, f.setting.control.Config())
-		*each = float64(now-before) / float64(c.count)
-		return err
-	}
-	if err := until(&c.untilReady); err != nil {
-		return err
-	}
-	return errors.Join(seen.all(ctx, "verifying notifications", seen.hearing), scene.Pause(ctx, settleTime), until(&c.untilRest))
-}
-
-// atRest takes the CPU time and the commands of the operator while it reads each queue every 30 seconds and does
-// nothing else, and then the memory of the process. Nobody reads its metrics before that: this takes CPU time and memory
-// too.
-func (f *fleet) atRest(ctx context.Context, c *scaleCosts) error {
-	f.shown.Status("watching the operator at rest")
-	pid := f.running.PID()
-	c.rested = time.Now()
-	before, err := cpuTime(pid)
-	if err != nil {
-		return err
-	}
-	c.commands, err = commandsOf(ctx, f.servers[0].Client(), func(ctx context.Context) (int, error) { return 0, scene.Pause(ctx, restTime) })
-	if err != nil {
-		return err
-	}
-	after, err := cpuTime(pid)
-	if err != nil {
-		return err
-	}
-	c.cores = (after - before) / time.Since(c.rested).Seconds()
-	c.resident, err = residentBytes(pid)
+	resident, err := residentMB(s.rival.pid)
+	s.add("memory of the process", "MB", resident, mostMB)
+	s.add("CPU at rest", "cores", (after-before)/restTime.Seconds(), mostCores)
 	return err
 }
 
-// inUse takes the memory of the Go objects in use, after the rest and the single messages: by then garbage was usually
-// collected.
-func (f *fleet) inUse(ctx context.Context, c *scaleCosts) (err error) {
-	c.live, err = f.liveHeap(ctx, c.rested)
-	return err
-}
-
-// liveHeap returns the size of the objects that the last collection of garbage found in use: one since then, and not
-// while the metrics were read, which takes memory too.
-func (f *fleet) liveHeap(ctx context.Context, since time.Time) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, fleetPatience)
-	defer cancel()
-	for {
-		asked := time.Now()
-		all, err := f.running.Metrics(ctx)
-		if err != nil {
-			return 0, err
-		}
-		collected := time.Unix(0, int64(all["go_memstats_last_gc_time_seconds"]*float64(time.Second)))
-		if collected.After(since) && collected.Before(asked) {
-			return all["go_gc_heap_live_bytes"], nil
-		}
-		f.shown.Status("waiting for the next collection of garbage")
-		since = time.Now()
-		if err := scene.Pause(ctx, collectionTime); err != nil {
-			return 0, fmt.Errorf("waiting for a collection of garbage: %w", err)
-		}
-	}
-}
-
-// pushes takes the latency of single messages to ScaledJobs at even distances, in turns with the floor.
-func (f *fleet) pushes(ctx context.Context, c *scaleCosts, samples int) error {
-	touched := f.spread(samples)
-	for i := range warmUpSamples + samples {
-		f.shown.Status("pushing single messages, %d of %d", i+1, warmUpSamples+samples)
-		for _, to := range []struct {
-			*contender
-			times *[]float64
-		}{{f.setting.floor, &c.latency.floor}, {touched[i%len(touched)], &c.latency.ours}} {
-			if err := scene.Pause(ctx, about(meanGap)); err != nil {
-				return err
-			}
-			took, err := to.serve(ctx, 1)
-			if err != nil {
-				return err
-			}
-			if i >= warmUpSamples {
-				*to.times = append(*to.times, inMilliseconds(took))
-			}
-		}
-	}
-	return errors.Join(scene.Pause(ctx, settleTime), touched.check(ctx), f.setting.floor.check(ctx), f.setting.floor.clear(ctx))
-}
-
-// restartOperator has messages come while no operator is at work.
-func (f *fleet) restartOperator(ctx context.Context, c *scaleCosts) error {
-	f.shown.Status("starting the operator again")
-	if err := f.end(ctx); err != nil {
+// restart takes how long after its start the operator has created the Jobs of messages that came while it was away.
+func (s *scale) restart(ctx context.Context) error {
+	const most = 3
+	s.shown.Status("starting the operator again with %d ScaledJobs", len(s.members))
+	if err := s.stopOperator(ctx); err != nil {
 		return err
 	}
-	touched, err := f.pushSome(ctx)
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	if err := f.start(ctx); err != nil {
-		return err
-	}
-	c.operator, err = touched.lastJob(ctx, began)
-	return err
-}
-
-// restartServer has messages come as soon as the server answers again. It was empty before, and is now.
-func (f *fleet) restartServer(ctx context.Context, c *scaleCosts) error {
-	f.shown.Status("starting Redis again")
-	if err := f.servers[0].Restart(ctx); err != nil {
-		return err
-	}
-	began := time.Now()
-	touched, err := f.pushSome(ctx)
-	if err != nil {
-		return err
-	}
-	if c.server, err = touched.lastJob(ctx, began); err != nil {
-		return err
-	}
-	return errors.Join(f.subscribed(ctx), f.clear(ctx, touched))
-}
-
-// pushSome pushes single messages to ScaledJobs at even distances.
-func (f *fleet) pushSome(ctx context.Context) (crowd, error) {
-	touched := f.spread(restartPushes)
+	touched := s.spread(restartPushes)
 	for i := range restartPushes {
 		if _, err := touched[i%len(touched)].push(ctx, 1); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return touched, nil
-}
-
-// lastJob waits until each has a Job for each of its messages, and returns how many seconds passed until then.
-func (c crowd) lastJob(ctx context.Context, since time.Time) (longest float64, err error) {
-	for _, member := range c {
+	began, longest := time.Now(), 0.0
+	if err := s.startOperator(ctx); err != nil {
+		return err
+	}
+	for _, member := range touched {
 		last, err := member.nth(ctx, member.pushed)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		longest = max(longest, last.at.Sub(since).Seconds())
+		longest = max(longest, last.at.Sub(began).Seconds())
 	}
-	return longest, nil
+	s.add(fmt.Sprintf("operator starts again → Jobs of %d pushes before that", restartPushes), "s", longest, most)
+	_, err := s.finish(ctx, map[*subject]subjects{s.rival: touched[1:]})
+	return err
 }

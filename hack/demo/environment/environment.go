@@ -21,7 +21,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 const (
@@ -68,7 +68,7 @@ func (e *Environment) Steps() []Step {
 
 // buildOperator writes no progress, because the name of the step is enough.
 func (e *Environment) buildOperator(ctx context.Context, _ io.Writer) error {
-	_, err := binary.Path(ctx, nil)
+	_, err := programs.Operator(ctx, nil)
 	return err
 }
 

@@ -35,7 +35,7 @@ type Redis struct {
 
 // startRedis starts an emulated Redis that ends with the demo.
 func startRedis() (*Redis, error) {
-	started, err := redistest.StartEmulated(redistest.EmulatedOptions{})
+	started, err := redistest.StartEmulated()
 	if err != nil {
 		return nil, err
 	}

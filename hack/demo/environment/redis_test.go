@@ -18,7 +18,7 @@ func TestAUsersRedisIsLeftAsItWas(t *testing.T) {
 		t.Run(flags, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			server := redistest.NewEmulated(t, redistest.EmulatedOptions{Events: flags})
+			server := redistest.New(t, redistest.Options{Events: flags})
 			users := server.Client()
 			g.Expect(users.RPush(t.Context(), "queue", "theirs").Err()).To(Succeed())
 			settings := users.ConfigGet(t.Context(), "*").Val()
@@ -42,7 +42,7 @@ func TestAUsersRedisIsLeftAsItWas(t *testing.T) {
 func TestTwoDemosShareNoKey(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	server := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	server := redistest.New(t, redistest.Options{})
 	one, err := useRedis(t.Context(), server.Addr())
 	g.Expect(err).NotTo(HaveOccurred())
 	other, err := useRedis(t.Context(), server.Addr())
@@ -55,29 +55,8 @@ func TestTwoDemosShareNoKey(t *testing.T) {
 func TestARedisThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	server := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	server := redistest.New(t, redistest.Options{})
 	g.Expect(server.Kill()).To(Succeed())
 	_, err := useRedis(t.Context(), server.Addr())
 	g.Expect(err).To(MatchError(ContainSubstring(server.Addr())))
-}
-
-func TestTakingFromAQueue(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	r := newRedis(t)
-	g.Expect(r.Push(t.Context(), testQueue, 12)).To(Succeed())
-	g.Expect(r.take(t.Context(), testQueue, 10)).To(Succeed())
-	g.Expect(r.depth(t.Context(), testQueue)).To(BeEquivalentTo(2))
-	g.Expect(r.take(t.Context(), testQueue, 10)).To(Succeed())
-	g.Expect(r.take(t.Context(), testQueue, 10)).To(Succeed())
-	g.Expect(r.depth(t.Context(), testQueue)).To(BeZero())
-}
-
-func newRedis(t *testing.T) *Redis {
-	t.Helper()
-	g := NewWithT(t)
-	r, err := startRedis()
-	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { g.Expect(r.stop(t.Context(), nil)).To(Succeed()) })
-	return r
 }

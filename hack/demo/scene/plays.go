@@ -136,7 +136,7 @@ func outage(ctx context.Context, p *performance) error {
 	}
 	p.check(unfinished == due, "%s without Redis: %d of %s still active",
 		view.Duration(down), unfinished, view.Count(due, "Job"))
-	if err := p.Environment.Redis.Emulated.Restart(ctx); err != nil {
+	if err := p.Environment.Redis.Emulated.Restart(); err != nil {
 		return err
 	}
 	p.say("Redis is started again, empty: it keeps nothing on disk")

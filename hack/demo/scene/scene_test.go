@@ -4,11 +4,8 @@
 package scene
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -20,7 +17,6 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 	"miracle.dev/scaledjob-operator/hack/demo/environment"
-	"miracle.dev/scaledjob-operator/hack/demo/script"
 )
 
 const name = "image-processor"
@@ -73,13 +69,6 @@ func TestPromisesAreChecked(t *testing.T) {
 	}
 }
 
-func TestEverySceneCanBePlayed(t *testing.T) {
-	t.Parallel()
-	for _, scene := range script.All() {
-		NewWithT(t).Expect(plays).To(HaveKey(scene.Name))
-	}
-}
-
 // What the operator says to do is shown only if it still polls after a push.
 func TestARedisWithoutNotificationsIsExplained(t *testing.T) {
 	t.Parallel()
@@ -112,23 +101,6 @@ func TestARedisWithoutNotificationsIsExplained(t *testing.T) {
 			g.Expect(said(stage.Board, board.Seen)).To(Equal(test.seen))
 		})
 	}
-}
-
-func TestAFactThatNeverComesTrueEndsThePlay(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		_, err := newStage().Play(t.Context(), script.All())
-		NewWithT(t).Expect(err).To(MatchError(MatchRegexp("^waiting until .*: it took more than")))
-	})
-}
-
-func TestPlayEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	cause := errors.New("enough")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(cause)
-	_, err := newStage().Play(ctx, script.All())
-	NewWithT(t).Expect(err).To(MatchError(cause))
 }
 
 // newStage returns a stage with one ScaledJob, for the user's Redis.

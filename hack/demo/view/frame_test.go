@@ -52,32 +52,6 @@ func TestFrameFitsEveryTerminal(t *testing.T) {
 	}
 }
 
-func TestFrameShowsTheNewestEntries(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	many := snapshot()
-	for i := range 100 {
-		many.Log = append(many.Log, board.Entry{Text: fmt.Sprintf("entry %d.", i)})
-	}
-	drawn := visible(frame(many, 100, 30))
-	g.Expect(drawn).To(ContainSubstring("entry 99."))
-	g.Expect(drawn).NotTo(ContainSubstring("entry 1."))
-}
-
-func TestFrameShowsALongEntryInFull(t *testing.T) {
-	t.Parallel()
-	long := board.Snapshot{Log: []board.Entry{{Kind: board.Seen, Text: "Say CONFIG SET notify-keyspace-events Klg at once."}}}
-	NewWithT(t).Expect(visible(frame(long, 40, 20))).To(ContainSubstring(
-		"\n    0.0 s  ◂ Say CONFIG SET\n             notify-keyspace-events Klg\n             at once.\n"))
-}
-
-func TestFrameBeforeTheFirstSceneAndTheFirstStatus(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	fresh := board.Snapshot{Redis: "emulated", Rows: []board.Row{{ScaledJob: &scaledjobv1.ScaledJob{}}}}
-	g.Expect(visible(frame(fresh, 100, 30))).To(ContainSubstring("DEPTH"))
-}
-
 // visible returns the text without colors and trailing spaces.
 func visible(drawn string) string {
 	var text strings.Builder

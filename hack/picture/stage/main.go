@@ -24,8 +24,8 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
-	"miracle.dev/scaledjob-operator/test/kit/cluster/binaries"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/workers"
 )
@@ -111,7 +111,7 @@ func (s *stage) stop(ctx context.Context) error {
 
 // describe writes what a shell needs. The file env is the last one.
 func (s *stage) describe(ctx context.Context, folder string) error {
-	kubectl, err := binaries.Path(ctx, os.Stderr, binaries.Kubectl)
+	kubectl, err := programs.Path(ctx, os.Stderr, "kubectl")
 	if err != nil {
 		return err
 	}

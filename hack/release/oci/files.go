@@ -6,7 +6,6 @@ package oci
 import (
 	"archive/tar"
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -84,45 +83,17 @@ func complete(files []File) ([]File, error) {
 		if !fs.ValidPath(file.Path) || file.Path == "." {
 			return nil, fmt.Errorf("%q is not a path in an image", given)
 		}
-		if _, twice := byPath[file.Path]; twice {
-			return nil, fmt.Errorf("%s is there twice", file.Path)
-		}
-		if err := file.check(); err != nil {
-			return nil, fmt.Errorf("%s: %w", file.Path, err)
-		}
 		byPath[file.Path] = file
 	}
 	for _, file := range files {
 		name := path.Clean(strings.TrimPrefix(file.Path, "/"))
 		for folder := path.Dir(name); folder != "."; folder = path.Dir(folder) {
-			above, found := byPath[folder]
-			if !found {
+			if _, found := byPath[folder]; !found {
 				byPath[folder] = File{Path: folder, Mode: fs.ModeDir | 0o755}
-			} else if !above.Mode.IsDir() || above.Link != "" {
-				return nil, fmt.Errorf("%s can't be in %s, which is not a folder", name, folder)
 			}
 		}
 	}
 	return slices.SortedFunc(maps.Values(byPath), func(a, b File) int { return cmp.Compare(a.Path, b.Path) }), nil
-}
-
-func (f File) check() error {
-	holds := f.Content != nil || f.Source != ""
-	switch {
-	case f.Link != "" && holds:
-		return errors.New("a symbolic link holds nothing")
-	case f.Link != "":
-		return nil
-	case f.Mode.IsDir() && holds:
-		return errors.New("a folder holds no content of its own")
-	case f.Content != nil && f.Source != "":
-		return errors.New("either its content or its source is given, not both")
-	case f.Mode&^(fs.ModeDir|fs.ModePerm) != 0:
-		return fmt.Errorf("mode %v is not that of a plain file or folder", f.Mode)
-	case f.Mode.Perm() == 0:
-		return errors.New("it has no permissions")
-	}
-	return nil
 }
 
 func (f File) write(archive *tar.Writer) error {

@@ -8,7 +8,6 @@ package oci
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -41,9 +40,6 @@ type Layer struct {
 
 // Build reads all files and returns the image. It needs the files no more after that.
 func (i Image) Build() (v1.Image, error) {
-	if err := i.check(); err != nil {
-		return nil, err
-	}
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	image, err := mutate.ConfigFile(base, &v1.ConfigFile{
 		OS:           i.Platform.OS,
@@ -71,18 +67,6 @@ func (i Image) Build() (v1.Image, error) {
 		}
 	}
 	return image, nil
-}
-
-func (i Image) check() error {
-	switch {
-	case i.Platform.OS == "" || i.Platform.Architecture == "":
-		return errors.New("an image needs a platform with an operating system and an architecture")
-	case i.Created.IsZero():
-		return errors.New("an image needs a time of creation")
-	case len(i.Layers) == 0:
-		return errors.New("an image needs a layer")
-	}
-	return nil
 }
 
 func (l Layer) build() (v1.Layer, error) {

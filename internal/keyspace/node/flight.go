@@ -41,7 +41,7 @@ func (s *session) next(now time.Time) (commands [][]string, wait time.Duration) 
 	s.subscriptions()
 	s.switchTracking(now)
 	s.reads(now)
-	pingAt := s.received.Add(s.node.options.Timing.PingAfter)
+	pingAt := s.received.Add(s.pingAfter())
 	if len(s.flight) == 0 && !now.Before(pingAt) {
 		s.flight = append(s.flight, &command{verb: ping})
 	}
@@ -53,6 +53,14 @@ func (s *session) next(now time.Time) (commands [][]string, wait time.Duration) 
 		commands = append(commands, s.arguments(each))
 	}
 	return commands, 0
+}
+
+// pingAfter returns how long nothing may come before a PING is sent.
+func (s *session) pingAfter() time.Duration {
+	if s.tracking == tracking {
+		return s.node.options.Timing.PingAfter
+	}
+	return s.node.options.Timing.SubscriberPingAfter
 }
 
 // nextTime returns when there may be something to send, at pingAt at the latest.

@@ -36,9 +36,11 @@ type Interest struct {
 
 // Timing has the intervals of a node, which tests shorten.
 type Timing struct {
-	// PingAfter is the time without a message before a PING. It is below the setting timeout of Redis, after which Redis
-	// closes a connection that sends nothing, unless that is shorter than three seconds.
+	// PingAfter is the time without a message before a PING on a connection that tracks keys. It is below the setting timeout
+	// of Redis, after which Redis closes a connection that sends nothing, unless that is shorter than three seconds.
 	PingAfter time.Duration
+	// SubscriberPingAfter is that of other connections. Redis does not close them: they have subscriptions.
+	SubscriberPingAfter time.Duration
 	// AnswerWithin is how long a reply may take. Then the connection is closed.
 	AnswerWithin time.Duration
 	// ForbiddenRetry is the wait before what the user may not do is tried again, and RefusedRetry before what was rejected
@@ -55,13 +57,14 @@ type Timing struct {
 // DefaultTiming returns the intervals of the operator.
 func DefaultTiming() Timing {
 	return Timing{
-		PingAfter:      2 * time.Second,
-		AnswerWithin:   10 * time.Second,
-		ForbiddenRetry: failure.RejectedRetry,
-		RefusedRetry:   time.Second,
-		Cooldown:       time.Minute,
-		ShortSession:   time.Minute,
-		LongestPause:   10 * time.Minute,
+		PingAfter:           2 * time.Second,
+		SubscriberPingAfter: 5 * time.Second,
+		AnswerWithin:        10 * time.Second,
+		ForbiddenRetry:      failure.RejectedRetry,
+		RefusedRetry:        time.Second,
+		Cooldown:            time.Minute,
+		ShortSession:        time.Minute,
+		LongestPause:        10 * time.Minute,
 	}
 }
 

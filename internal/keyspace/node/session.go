@@ -132,7 +132,7 @@ func (s *session) report() {
 func (s *session) receive() error {
 	timing := s.node.options.Timing
 	for {
-		message, err := s.wire.Receive(timing.PingAfter + timing.AnswerWithin)
+		message, err := s.wire.Receive(timing.SubscriberPingAfter + timing.AnswerWithin)
 		if err != nil {
 			return err
 		}

@@ -120,7 +120,7 @@ func TestOddAnswersToTheQuestion(t *testing.T) {
 	}
 }
 
-func TestNewsIsTold(t *testing.T) {
+func TestAChangedSettingIsReported(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})

@@ -69,7 +69,7 @@ func TestAnnouncedGrowthIsNotMissed(t *testing.T) {
 		"before the read": 5,
 		"during the read": 6.05,
 		"after the read":  6.9,
-		"while the former read was not yet told of":  1.05,
+		"while the former read was not reported yet": 1.05,
 		"long after, which may be of something else": 10,
 	} {
 		t.Run(name, func(t *testing.T) {

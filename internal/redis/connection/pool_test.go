@@ -5,6 +5,8 @@ package connection
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -296,4 +298,115 @@ func TestWaitUpEnds(t *testing.T) {
 		_, err := conn.OpenWire(t.Context())
 		g.Expect(err).To(MatchError(failure.ErrClosed))
 	})
+}
+
+// unanswered is a call that ends with its context.
+func unanswered(ctx context.Context, _ Client) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// If Do fails in the same way, the endpoint is marked down.
+func TestAFailedQuestionSaysNothingAboutTheEndpoint(t *testing.T) {
+	t.Parallel()
+	for name, cause := range map[string]error{
+		"the end": io.EOF, "a timeout": context.DeadlineExceeded, "garbage": errors.New("can't parse"), "credentials": replyError("NOAUTH"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				conn := start(t, refuse).Conn(somewhere, 0)
+				err := conn.Ask(t.Context(), answer(cause))
+				g.Expect(err).To(MatchError(cause))
+				g.Expect(err).To(BeAssignableToTypeOf(&failure.Error{}))
+				g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed(), "the endpoint is not down")
+
+				g.Expect(conn.Do(t.Context(), answer(cause))).NotTo(Succeed())
+				asked := false
+				err = conn.Ask(t.Context(), func(context.Context, Client) error { asked = true; return nil })
+				g.Expect(err).To(MatchError(cause), "the endpoint is down for this cause")
+				g.Expect(asked).To(BeFalse())
+			})
+		})
+	}
+}
+
+func TestAQuestionWithoutAnswerHoldsUpNoCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		conn := start(t, refuse).Conn(somewhere, 0)
+		asked := make(chan error)
+		begun := time.Now()
+		go func() { asked <- conn.Ask(t.Context(), unanswered) }()
+		time.Sleep(callTimeout / 2)
+		g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed())
+		g.Expect(<-asked).To(MatchError(context.DeadlineExceeded))
+		g.Expect(time.Since(begun)).To(Equal(callTimeout))
+	})
+}
+
+func TestNoQuestionIsAskedWhileACallIsLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		conn := start(t, refuse).Conn(somewhere, 0)
+		called := make(chan error)
+		go func() { called <- conn.Do(t.Context(), unanswered) }()
+		time.Sleep(callTimeout / 2)
+		g.Expect(conn.Ask(t.Context(), answer(nil))).To(MatchError(failure.ErrBusy))
+		g.Expect(<-called).To(MatchError(context.DeadlineExceeded))
+	})
+}
+
+// A canceled reconcile does not mean that the server has failed.
+func TestACallThatIsGivenUpSaysNothingAboutTheEndpoint(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		conn := start(t, refuse).Conn(somewhere, 0)
+		ctx, giveUp := context.WithCancelCause(t.Context())
+		cause := errors.New("the operator ends")
+		time.AfterFunc(time.Millisecond, func() { giveUp(cause) })
+		err := conn.Do(ctx, unanswered)
+		g.Expect(err).To(MatchError(cause))
+		g.Expect(err).NotTo(BeAssignableToTypeOf(&failure.Error{}), "the user has nothing to correct")
+		g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed())
+	})
+}
+
+// The client library asserts the types of replies.
+func TestAPanicOfTheLibraryIsAnError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		conn := start(t, refuse).Conn(somewhere, 0)
+		panics := func(context.Context, Client) error {
+			var reply any = "text"
+			_ = reply.(int64)
+			return nil
+		}
+		g.Expect(conn.Ask(t.Context(), panics)).To(MatchError(ContainSubstring("malformed reply")))
+		g.Expect(conn.Do(t.Context(), panics)).To(MatchError(ContainSubstring("malformed reply")))
+	})
+}
+
+func TestBackoffGrowsToItsLimit(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var backoff Backoff
+	for _, milliseconds := range []int{250, 250, 500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000} {
+		most := time.Duration(milliseconds) * time.Millisecond
+		for range 100 {
+			g.Expect(backoff.Delay()).To(And(BeNumerically(">=", max(most/2, firstDelay)), BeNumerically("<=", most)))
+		}
+		backoff.Begin()
+	}
+	for range 1000 {
+		backoff.Begin()
+	}
+	g.Expect(backoff.Delay()).To(BeNumerically("<=", longestDelay))
+	backoff.Reset()
+	g.Expect(backoff.Delay()).To(Equal(firstDelay))
 }

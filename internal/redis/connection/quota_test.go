@@ -23,23 +23,6 @@ var (
 	two   = claim{serverDatabase: serverDatabase{endpoint: auth.Endpoint{Address: "two:6379"}}}
 )
 
-func TestATenantHasSoManyServersTogether(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	quota := newServerQuota(2)
-	for owner, server := range map[Owner]claim{{"team", "a"}: one, {"team", "b"}: other, {"team", "c"}: other, {"others", "a"}: two} {
-		g.Expect(quota.add(owner, server)).To(Succeed())
-		g.Expect(quota.has(owner, server)).To(BeTrue())
-	}
-	refused := quota.add(Owner{"team", "d"}, two)
-	g.Expect(refused).To(HaveField("Reason", failure.ReasonTooManyServers))
-	g.Expect(quota.has(Owner{"team", "d"}, two)).To(BeFalse())
-	quota.remove(Owner{"team", "b"})
-	g.Expect(quota.add(Owner{"team", "d"}, two)).NotTo(Succeed(), "c still claims what b did")
-	quota.remove(Owner{"team", "c"})
-	g.Expect(quota.add(Owner{"team", "d"}, two)).To(Succeed())
-}
-
 func TestWhatIsClaimed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -135,7 +118,7 @@ func TestWhatNobodyClaimsAnyMoreIsClosed(t *testing.T) {
 	g.Expect(length(t, pool.Conn(endpoint, 0))).To(BeZero(), "the endpoint can be used again")
 }
 
-func TestWhoWaitsForWhatIsClosedIsTold(t *testing.T) {
+func TestAWaitEndsWhenItsServerIsClosed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

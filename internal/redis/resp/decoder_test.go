@@ -67,7 +67,7 @@ func TestBoundsRefuse(t *testing.T) {
 		"a thousand deep":      {strings.Repeat("*1\r\n~1\r\n%1\r\n+a\r\n>1\r\n|1\r\n+a\r\n", 200), ErrTooLarge},
 		"keys in keys of maps": {strings.Repeat("%1\r\n", 1000), ErrTooLarge},
 		"depth":                {strings.Repeat("*1\r\n", maxDepth+1), ErrTooLarge},
-		"attributes for ever":  {strings.Repeat("|0\r\n", maxDepth+1), ErrTooLarge},
+		"attributes, endless":  {strings.Repeat("|0\r\n", maxDepth+1), ErrTooLarge},
 		"a line without end":   {"-" + strings.Repeat("x", maxLineBytes), ErrTooLarge},
 		"arrays in arrays":     {"*5\r\n" + strings.Repeat("*65536\r\n"+strings.Repeat("_\r\n", 65536), 5), ErrTooLarge},
 		"strings without end":  {"*65536\r\n" + strings.Repeat("$1000000\r\n"+strings.Repeat("x", 1000000)+"\r\n", 5), ErrTooLarge},

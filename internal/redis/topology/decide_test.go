@@ -116,6 +116,7 @@ func TestRepliesOfSentinels(t *testing.T) {
 		"no such master":    {[]any{resp.Error("ERR No such master with that name"), nil, resp.Error("ERR No such master with that name")}, nil, nil, failure.ReasonMasterNotFound},
 		"an unknown master": {[]any{master, nil, nil}, nil, nil, failure.ReasonMasterNotFound},
 		"denied":            {[]any{master, resp.Error("NOPERM this user has no permissions"), nil}, nil, nil, failure.ReasonPermissionDenied},
+		"its state denied":  {[]any{resp.Error("NOPERM this user has no permissions"), address, nil}, nil, nil, failure.ReasonPermissionDenied},
 		"no address":        {[]any{master, []any{"", ""}, nil}, nil, nil, failure.ReasonUnreachable},
 		"a port too many":   {[]any{master, []any{"10.0.0.1", "65536"}, nil}, nil, nil, failure.ReasonUnreachable},
 		"no epoch":          {[]any{[]any{"flags", "master"}, address, nil}, nil, nil, failure.ReasonUnreachable},
@@ -526,6 +527,35 @@ func TestRepliesOfNodes(t *testing.T) {
 	} {
 		_, err := parseNodes(reply, "", asked)
 		NewWithT(t).Expect(err).To(MatchError(resp.ErrMalformed), name)
+	}
+}
+
+// Without CLUSTER NODES, the operator would not know that a slot is being moved. Some services do not have that command.
+func TestRefusalsOfNodes(t *testing.T) {
+	t.Parallel()
+	denied, unknown := resp.Error("NOPERM this user has no permissions"), resp.Error("ERR unknown subcommand")
+	ranges := []any{[]any{int64(0), int64(slots - 1), []any{"10.0.0.1", int64(6379), "a"}}}
+	for name, c := range map[string]struct {
+		slots, nodes any
+		reason       failure.Reason
+	}{
+		"the slots are denied": {denied, "", failure.ReasonPermissionDenied},
+		"the nodes are denied": {ranges, denied, failure.ReasonPermissionDenied},
+		"no nodes":             {ranges, unknown, ""},
+		"no slots":             {[]any{}, "", failure.ReasonUnreachable},
+	} {
+		g := NewWithT(t)
+		said, err := cluster{}.parse([]any{c.slots, c.nodes}, "a:1")
+		if err == nil {
+			if is := (cluster{}).merge([]response{said}, 1, false, 0); is.err != nil {
+				err = is.err
+			}
+		}
+		if c.reason == "" {
+			g.Expect(err).NotTo(HaveOccurred(), name)
+		} else {
+			g.Expect(failure.Classify(err).Reason).To(Equal(c.reason), name)
+		}
 	}
 }
 

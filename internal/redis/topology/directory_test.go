@@ -6,15 +6,19 @@ package topology_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 	"unique"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
@@ -112,7 +116,7 @@ func TestAFailoverIsFollowed(t *testing.T) {
 	h.Eventually(h.owner("emails")).Should(Equal(master.Addr()))
 
 	h.Expect(r.AwaitFormed(t.Context())).To(Succeed())
-	// The sentinel that the user names ends. It has told of the others.
+	// The sentinel that the user names ends. It has named the others.
 	h.Expect(r.Sentinels[0].Kill()).To(Succeed())
 	h.Expect(master.Kill()).To(Succeed())
 	h.Eventually(h.owner("emails")).ShouldNot(BeElementOf(master.Addr(), ""))
@@ -129,61 +133,18 @@ func TestSentinelsThatAreGoneAreNotBelieved(t *testing.T) {
 	h.Eventually(h.owner("emails")).Should(Equal(r.Servers[0].Addr()))
 }
 
-func TestWhatIsNoSentinelIsTold(t *testing.T) {
+func TestWhatIsNoSentinelIsReported(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
 	h := follow(t, deployment(t, auth.ModeSentinel, server.Addr()))
 	h.Eventually(h.why).Should(Equal(failure.ReasonWrongMode))
 }
 
-func TestANameThatNoSentinelKnowsIsTold(t *testing.T) {
-	t.Parallel()
-	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{Replicas: 1, Sentinels: 1})
-	e := deployment(t, auth.ModeSentinel, r.Addresses()...)
-	e.Sentinels = unique.Make(auth.Sentinels{MasterName: "other"})
-	h := follow(t, e)
-	h.Eventually(h.why).Should(Equal(failure.ReasonMasterNotFound))
-}
-
-// Without it, the operator would not know that a slot is being moved.
-func TestAMissingPermissionToAskNodesIsTold(t *testing.T) {
-	t.Parallel()
-	for _, command := range []string{"-cluster|slots", "-cluster|nodes"} {
-		t.Run(command, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.New(t, redistest.Options{Cluster: true})
-			NewWithT(t).Expect(server.Client().Do(t.Context(), "acl", "setuser", "default", command).Err()).To(Succeed())
-			h := follow(t, deployment(t, auth.ModeCluster, server.Addr()))
-			h.Eventually(h.why).Should(Equal(failure.ReasonPermissionDenied))
-		})
-	}
-}
-
-func TestAMissingPermissionToAskSentinelsIsTold(t *testing.T) {
-	t.Parallel()
-	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{Replicas: 1, Sentinels: 1})
-	for _, command := range []string{"sentinel|get-master-addr-by-name", "sentinel|master"} {
-		server := r.Sentinels[0].Client()
-		g := NewWithT(t)
-		g.Expect(server.Do(t.Context(), "acl", "setuser", "default", "-"+command).Err()).To(Succeed())
-		h := follow(t, deployment(t, auth.ModeSentinel, r.Addresses()...))
-		h.Eventually(h.why).Should(Equal(failure.ReasonPermissionDenied))
-		g.Expect(server.Do(t.Context(), "acl", "setuser", "default", "+"+command).Err()).To(Succeed())
-	}
-}
-
-func TestWhatIsNoClusterIsTold(t *testing.T) {
+func TestWhatIsNoClusterIsReported(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
 	h := follow(t, deployment(t, auth.ModeCluster, server.Addr()))
 	h.Eventually(h.why).Should(Equal(failure.ReasonWrongMode))
-}
-
-func TestAnEmptyClusterIsTold(t *testing.T) {
-	t.Parallel()
-	node := redistest.New(t, redistest.Options{Cluster: true})
-	h := follow(t, deployment(t, auth.ModeCluster, node.Addr()))
-	h.Eventually(h.why).Should(Equal(failure.ReasonUnreachable))
 }
 
 // All that happens to slots: they belong to different masters, are moved, and their master fails.
@@ -230,28 +191,8 @@ func TestADeploymentThatNobodyUsesIsNotAsked(t *testing.T) {
 	h.Eventually(connected).Should(Equal(1), "that of the test")
 }
 
-// A namespace may use one server. A Cluster is as one, however many nodes it has.
-func TestADeploymentCountsOnce(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
-	pool := connection.NewPool(connection.Options{ServersPerTenant: 1, CallTimeout: timeout})
-	h := followWith(t, pool, deployment(t, auth.ModeCluster, s.Addresses()...))
-	for _, key := range []string{"a", "b", "c"} { // On three masters.
-		h.Eventually(h.owner(key)).ShouldNot(BeEmpty())
-		at, err := h.Route(h.endpoint, key)
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(pool.ConnFor("team", at.Owner, 0).Do(t.Context(), func(ctx context.Context, client connection.Client) error {
-			return client.LLen(ctx, key).Err()
-		})).To(Succeed())
-	}
-	g.Expect(h.Claim("team", "invoices", h.endpoint, 0)).To(Succeed(), "the same Cluster")
-	another := h.Claim("team", "reports", auth.Endpoint{Address: "127.0.0.1:1"}, 0)
-	g.Expect(failure.Classify(another).Reason).To(Equal(failure.ReasonTooManyServers))
-}
-
 // Each time that it is asked, a node names masters that it has never named before. The operator does not dial ever more.
-func TestEverNewAddressesAreTold(t *testing.T) {
+func TestEverNewAddressesAreReported(t *testing.T) {
 	t.Parallel()
 	const masters = 200
 	var asked atomic.Int64
@@ -281,4 +222,81 @@ func splitLines(text string) (lines []string) {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+// secrets has a password in each Secret.
+type secrets string
+
+func (s secrets) Read(context.Context, string, string) (map[string][]byte, error) {
+	return map[string][]byte{"password": []byte(s)}, nil
+}
+
+// A hostile server knows the password, and may announce it as the name of a host.
+func TestAPasswordThatIsAnnouncedIsNotShown(t *testing.T) {
+	t.Parallel()
+	const password = "Wonder-7"
+	hostile := redistest.NewScripted(t, func(args []string) string {
+		switch {
+		case args[0] == "cluster" && args[1] == "slots":
+			return fmt.Sprintf("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$%d\r\n%s\r\n:1\r\n", len(password), password)
+		case args[0] == "cluster":
+			return "-ERR unknown subcommand\r\n"
+		}
+		return redistest.Usual
+	})
+	e := deployment(t, auth.ModeCluster, hostile.Addr())
+	e.Password, e.Namespace = auth.SecretKey{Name: "redis", Key: "password"}, "team"
+	h := followWith(t, connection.NewPool(connection.Options{Secrets: secrets(password)}), e)
+	h.Eventually(h.owner("emails")).Should(Equal("wonder-7:1"))
+	at, err := h.Route(e, "emails")
+	h.Expect(err).NotTo(HaveOccurred())
+	is := failure.Classify(h.About(e, at.Owner, failure.Classify(syscall.ECONNREFUSED)))
+	h.Expect(is.Message).To(And(ContainSubstring(`announce a node at "[redacted]"`), Not(ContainSubstring("wonder"))))
+}
+
+// changingSecret has a password that changes.
+type changingSecret struct{ value atomic.Pointer[string] }
+
+func (s *changingSecret) set(password string) { s.value.Store(&password) }
+
+func (s *changingSecret) Read(context.Context, string, string) (map[string][]byte, error) {
+	return map[string][]byte{"password": []byte(*s.value.Load())}, nil
+}
+
+// subscribers returns the IDs of the connections with which a user has subscribed to channels.
+func subscribers(ctx context.Context, client *redis.Client, user string) (ids []string) {
+	for line := range strings.Lines(client.ClientList(ctx).Val()) {
+		if fields := strings.Fields(line); slices.Contains(fields, "user="+user) && strings.Contains(line, " flags=P") {
+			ids = append(ids, fields[0])
+		}
+	}
+	return ids
+}
+
+// The connection for the events of a sentinel does not stay signed in with a former password.
+func TestTheEventsOfASentinelComeWithTheCurrentPassword(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{Replicas: 1, Sentinels: 1})
+	sentinel := r.Sentinels[0].Client()
+	g.Expect(sentinel.Do(t.Context(), "acl", "setuser", "watcher", "on", ">first", ">second", "allcommands", "allchannels").Err()).To(Succeed())
+	secret := &changingSecret{}
+	secret.set("first")
+	e := deployment(t, auth.ModeSentinel, r.Sentinels[0].Addr())
+	e.Namespace = "team"
+	e.Sentinels = unique.Make(auth.Sentinels{
+		MasterName: redistest.MasterName, Username: "watcher", Password: auth.SecretKey{Name: "sentinels", Key: "password"},
+	})
+	h := followWith(t, connection.NewPool(connection.Options{Secrets: secret, LookAgain: 50 * time.Millisecond}), e)
+	subscribed := func() []string { return subscribers(t.Context(), sentinel, "watcher") }
+	h.Eventually(subscribed).Should(HaveLen(1))
+	first := subscribed()
+
+	secret.set("second")
+	h.Eventually(subscribed).Should(And(HaveLen(1), Not(Equal(first))))
+	h.Eventually(h.owner("emails")).Should(Equal(r.Servers[0].Addr()))
 }

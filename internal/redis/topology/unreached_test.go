@@ -52,13 +52,13 @@ func TestAnAnnouncedServerIsNamed(t *testing.T) {
 		} {
 			g := NewWithT(t)
 			d, e := unreached(t, mode)
-			told := failure.Classify(d.About(e, e.ServerAt(announcedAddress), err))
-			g.Expect(told.Reason).To(Equal(reason))
-			g.Expect(told).To(MatchError(err), "the cause stays")
+			is := failure.Classify(d.About(e, e.ServerAt(announcedAddress), err))
+			g.Expect(is.Reason).To(Equal(reason))
+			g.Expect(is).To(MatchError(err), "the cause stays")
 			for _, part := range append(c, fmt.Sprintf("%q", announcedAddress), failure.Classify(err).Message, "network policies") {
-				g.Expect(told.Message).To(ContainSubstring(part))
+				g.Expect(is.Message).To(ContainSubstring(part))
 			}
-			g.Expect(told.Message).NotTo(ContainSubstring("secret"))
+			g.Expect(is.Message).NotTo(ContainSubstring("secret"))
 		}
 	}
 }
@@ -91,8 +91,8 @@ func TestAnAddressIsShownInBounds(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	d, e := unreached(t, auth.ModeCluster)
-	told := failure.Classify(d.About(e, e.ServerAt(strings.Repeat("x", 253)+":1"), refused()))
-	g.Expect(told.Message).To(And(ContainSubstring("x…\""), Not(ContainSubstring(strings.Repeat("x", longestShown+1)))))
+	is := failure.Classify(d.About(e, e.ServerAt(strings.Repeat("x", 253)+":1"), refused()))
+	g.Expect(is.Message).To(And(ContainSubstring("x…\""), Not(ContainSubstring(strings.Repeat("x", longestShown+1)))))
 }
 
 // The message must not change while one of the addresses answers, whichever others do.

@@ -6,7 +6,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,53 +15,57 @@ import (
 )
 
 const (
-	root            = "../../.."
-	publishedFolder = root + "/docs/contributing/benchmarks"
+	root = "../../.."
 	// typed is a measured figure in a table.
 	typed = `(?m)^\|.*\d (ms|Jobs/s|cores|MB|per second)\b`
+	// measuredOnce begins the part of a page whose figures nothing measures any more.
+	measuredOnce = "\n## Measured once\n"
 )
 
-// publishedPages are those that are drawn. The first one has everything, and figures are typed into none of these tables.
-var publishedPages = []string{"docs/contributing/benchmarks.md", "docs/explanation/performance.md", "docs/explanation/comparison.md", "README.md"}
-
-// Nobody types a figure: what is between the comments of a page is what the results that are committed give. What none
-// of them has is empty.
+// Nobody types a figure: what is between the comments of a page is what the committed results give.
 func TestPagesHaveTheFiguresOfTheCommittedResults(t *testing.T) {
 	t.Parallel()
-	for i, page := range publishedPages {
-		t.Run(page, func(t *testing.T) {
-			t.Parallel()
-			expectDrawn(t, page, i == 0)
-		})
+	g := NewWithT(t)
+	d, err := draw(root)
+	g.Expect(err).NotTo(HaveOccurred())
+	for path, text := range d.files {
+		file, err := os.ReadFile(filepath.Join(root, path))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(file)).To(Equal(text), path+" is out of date, run make bench-report")
+		page, _, _ := strings.Cut(text, measuredOnce)
+		g.Expect(block.ReplaceAllString(page, "")).NotTo(MatchRegexp(typed), path+" has a table with figures that are not drawn")
+	}
+	g.Expect(d.plots).NotTo(BeEmpty())
+	for _, p := range d.plots {
+		file, err := os.ReadFile(filepath.Join(root, folder, p.File))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(file)).To(HaveSuffix("<!-- "+p.Sum+" -->\n"), p.File+" is out of date, run make bench-report")
 	}
 }
 
-func expectDrawn(t *testing.T, page string, everything bool) {
-	t.Helper()
+func TestPagesWithMistakesAreNotDrawn(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
-	files, err := filepath.Glob(filepath.Join(publishedFolder, "*.json"))
+	d, err := draw(root)
 	g.Expect(err).NotTo(HaveOccurred())
-	runs, err := results.Read(files...)
-	g.Expect(err).NotTo(HaveOccurred())
-	text, err := os.ReadFile(filepath.Join(root, page))
-	g.Expect(err).NotTo(HaveOccurred())
-	drawn, err := drawFile(filepath.Join(root, page), publishedFolder, runs, everything)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(drawn.page).To(Equal(string(text)), "run make bench-report RESULTS='docs/contributing/benchmarks/*.json'")
-	for _, found := range block.FindAllStringSubmatch(drawn.page, -1) {
-		if slices.Contains(drawn.unmeasured, strings.Join(strings.Fields(found[2]), " ")) {
-			g.Expect(found[3]).To(BeEmpty(), "no results of "+found[2]+" are committed, but there are figures")
-		}
+	for wrong, expected := range map[string]string{
+		"<!-- drawn: plot nothing -->\n<!-- end of drawn -->\n":  `there is no plot "nothing"`,
+		"<!-- drawn: table nothing -->\n<!-- end of drawn -->\n": "there are no results of nothing",
+		"<!-- drawn: rivals speed -->\n<!-- end of drawn -->\n":  "there are figures for 0 lines only",
+		"<!-- drawn: poem latency -->\n<!-- end of drawn -->\n":  "this kind is unknown",
+		"<!-- drawn: table latency -->\n":                        "1 beginnings and 0 ends",
+	} {
+		_, err := d.page("README.md", wrong)
+		g.Expect(err).To(MatchError(ContainSubstring(expected)), wrong)
 	}
-	g.Expect(block.ReplaceAllString(drawn.page, "")).NotTo(MatchRegexp(typed), "a table with figures that are not drawn")
-	for name, picture := range drawn.files {
-		file, err := os.ReadFile(filepath.Join(publishedFolder, name))
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(string(file)).To(Equal(picture), name+" is out of date")
-	}
-	for _, p := range drawn.plots {
-		file, err := os.ReadFile(filepath.Join(publishedFolder, p.File))
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(string(file)).To(HaveSuffix("<!-- "+p.Sum+" -->\n"), p.File+" is out of date")
-	}
+}
+
+func TestALogarithmicPlotHasNoPlaceForZero(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	made, err := plot([]*results.Run{{Measurements: []results.Measurement{{Name: "scale", Figures: []results.Figure{
+		results.Alone("1 ScaledJobs: CPU at rest", "cores", 0), results.Alone("100 ScaledJobs: CPU at rest", "cores", 0.5),
+	}}}}}, "scale-cpu")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(made.Lines).To(ConsistOf(HaveField("Points", [][2]float64{{100, 0.5}})))
 }

@@ -1,94 +1,127 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command report draws the tables and plots of the pages on performance from the results of one or more runs of the
-// benchmarks:
+// Command report draws the tables and plots of the pages on performance from the committed results of the benchmarks. It
+// replaces what is between two comments of a page, and leaves the rest alone:
 //
-//	go run ./test/bench/report first.json second.json …
-//
-// It replaces what is between two comments of a page, and leaves the rest alone:
-//
-//	<!-- drawn: runs -->                    on what the runs were taken
+//	<!-- drawn: runs -->                    what the runs were taken on
 //	<!-- drawn: table latency bursts -->    the figures of these measurements
 //	<!-- drawn: rivals p50 burst -->        the operator and KEDA, with these lines; without names, all lines
-//	<!-- drawn: strips -->                  the time from a push to its Job, as an SVG file in the folder of the first page
-//	<!-- drawn: plot latency -->            a plot, as an SVG file in the folder of the first page
+//	<!-- drawn: strips -->                  the time from a push to its Job with the operator and with KEDA
+//	<!-- drawn: plot latency -->            a plot
 //	<!-- end of drawn -->
-//
-// What no run has measured stays as it is. A row that a table had and would lose is an error: take it out of the page
-// first, if it is meant to go.
 package main
 
 import (
 	"context"
-	"flag"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"miracle.dev/scaledjob-operator/test/bench/results"
 	"miracle.dev/scaledjob-operator/test/kit/svg"
 )
 
+// folder has the results and the pictures.
+const folder = "docs/contributing/benchmarks"
+
+// pages are those that are drawn.
+var pages = []string{"docs/contributing/benchmarks.md", "docs/explanation/performance.md", "docs/explanation/comparison.md", "README.md"}
+
+// block is a part of a page that is drawn: its first line, what is in it, and its last line.
+var block = regexp.MustCompile(`(?s)(<!-- drawn: ([^\n]*?) -->\n)(.*?)(<!-- end of drawn -->)`)
+
 func main() {
-	page := flag.String("page", "docs/contributing/benchmarks.md", "The page with all figures. The plots are in the folder of the same name next to it.")
-	others := flag.String("others", "README.md,docs/explanation/performance.md,docs/explanation/comparison.md", "Pages with some of the figures, separated by commas.")
-	flag.Parse()
-	if flag.NArg() == 0 {
-		flag.Usage()
-		os.Exit(2)
-	}
-	pages := append([]string{*page}, strings.FieldsFunc(*others, func(r rune) bool { return r == ',' })...)
-	if err := report(context.Background(), pages, flag.Args()); err != nil {
+	if err := report(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// report draws in the pages, the first of which has all figures, and the plots in the folder of the same name next to that
-// page.
-func report(ctx context.Context, pages, files []string) error {
-	runs, err := results.Read(files...)
+func report(ctx context.Context) error {
+	d, err := draw(".")
 	if err != nil {
 		return err
 	}
-	folder := strings.TrimSuffix(pages[0], filepath.Ext(pages[0]))
-	texts := map[string]string{}
-	var plots []svg.Plot
-	for i, page := range pages {
-		drawn, err := drawFile(page, folder, runs, i == 0)
-		if err != nil {
-			return fmt.Errorf("%s: %w", page, err)
-		}
-		texts[page], plots = drawn.page, append(plots, drawn.plots...)
-		for name, file := range drawn.files {
-			texts[filepath.Join(folder, name)] = file
-		}
-		for _, name := range drawn.unmeasured {
-			fmt.Fprintf(os.Stderr, "%s: %s was not measured, and stays as it is\n", page, name)
-		}
-	}
-	if err := svg.Draw(ctx, folder, plots); err != nil {
-		return err
-	}
-	for path, text := range texts {
+	for path, text := range d.files {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
-	return nil
+	return svg.Draw(ctx, folder, d.plots)
 }
 
-// drawFile draws a page, which may have to show everything that was measured.
-func drawFile(page, folder string, runs []*results.Run, everything bool) (*drawing, error) {
-	text, err := os.ReadFile(page)
+// drawing is what comes of the results.
+type drawing struct {
+	runs []*results.Run
+	// files are the pages, and the pictures that no library draws, by their paths.
+	files map[string]string
+	plots []svg.Plot
+}
+
+// draw draws all pages of the repository that is in this folder.
+func draw(root string) (*drawing, error) {
+	runs, err := results.Committed(filepath.Join(root, folder))
 	if err != nil {
 		return nil, err
 	}
-	fromPage, err := filepath.Rel(filepath.Dir(page), folder)
-	if err != nil {
-		return nil, err
+	d := &drawing{runs: runs, files: map[string]string{}}
+	for _, page := range pages {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			return nil, err
+		}
+		if d.files[page], err = d.page(page, string(text)); err != nil {
+			return nil, fmt.Errorf("%s: %w", page, err)
+		}
 	}
-	return draw(string(text), filepath.ToSlash(fromPage), runs, everything)
+	return d, nil
+}
+
+// page draws all blocks of a page.
+func (d *drawing) page(path, text string) (drawn string, err error) {
+	pictures, err := filepath.Rel(filepath.Dir(path), folder)
+	if err != nil {
+		return "", err
+	}
+	var errs []error
+	drawn = block.ReplaceAllStringFunc(text, func(found string) string {
+		parts := block.FindStringSubmatch(found)
+		names := strings.Fields(parts[2])
+		content, err := d.block(filepath.ToSlash(pictures), names[0], names[1:])
+		if err != nil {
+			errs = append(errs, fmt.Errorf("drawing %s: %w", parts[2], err))
+		}
+		return parts[1] + content + parts[4]
+	})
+	if begun, ended := strings.Count(text, "<!-- drawn: "), strings.Count(text, "<!-- end of drawn -->"); begun != ended {
+		errs = append(errs, fmt.Errorf("there are %d beginnings and %d ends of what is drawn", begun, ended))
+	}
+	return drawn, errors.Join(errs...)
+}
+
+// block draws one block of a page that has the pictures in this folder.
+func (d *drawing) block(pictures, kind string, names []string) (string, error) {
+	switch kind {
+	case "runs":
+		return results.Runs(d.runs), nil
+	case "table":
+		return results.Table(d.runs, names...)
+	case "rivals":
+		return rivalsTable(d.runs, names)
+	case "strips":
+		const file = "push-to-job.svg"
+		drawn, err := strips(d.runs)
+		d.files[folder+"/"+file] = drawn
+		return fmt.Sprintf("![Time from a push to its Job, of this operator and of KEDA](%s/%s)\n", pictures, file), err
+	case "plot":
+		made, err := plot(d.runs, strings.Join(names, " "))
+		d.plots = append(d.plots, made)
+		return fmt.Sprintf("![%s](%s/%s)\n", made.Title, pictures, made.File), err
+	default:
+		return "", errors.New("this kind is unknown")
+	}
 }

@@ -15,55 +15,46 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/svg"
 )
 
-// sumOf identifies a plot. The file holds it, so that a test finds one that is out of date.
-func sumOf(p svg.Plot) string {
-	p.Sum = ""
-	text, err := json.Marshal(p)
+const operatorName = "operator"
+
+// plot makes the plot of this name. The file holds a sum of all its data, so that a test finds one that is out of date.
+func plot(runs []*results.Run, name string) (made svg.Plot, err error) {
+	switch name {
+	case "latency":
+		made, err = latency(runs)
+	case "scale-memory":
+		made, err = scale(runs, "Memory of the operator at rest", "MB", "memory of the process")
+	case "scale-cpu":
+		made, err = scale(runs, "CPU of the operator at rest", "cores", "CPU at rest")
+	}
 	if err != nil {
-		return ""
+		return svg.Plot{}, err
 	}
-	return fmt.Sprintf("%x", sha256.Sum256(text))
+	if len(made.Lines) == 0 {
+		return svg.Plot{}, fmt.Errorf("there is no plot %q", name)
+	}
+	made.File = name + ".svg"
+	text, err := json.Marshal(made)
+	made.Sum = fmt.Sprintf("%x", sha256.Sum256(text))
+	return made, err
 }
 
-const (
-	milliseconds = "milliseconds"
-	operatorLine = "operator"
-	scaledJobs   = "ScaledJobs"
-)
-
-// plots are those that the page can have, by their names. A plot without lines was not measured.
-var plots = map[string]func([]*results.Run) (svg.Plot, error){
-	"latency":       shares("latency", "Messages that have their Job, by the time since their push"),
-	"fanout":        shares("fanout", "Fan-out: messages that have their Job, by the time since their push"),
-	"bursts":        bursts,
-	"keda":          rivals,
-	"scale-ready":   scale("Time until all ScaledJobs are Ready, beyond the creates", "seconds", "all Ready, beyond the creates"),
-	"scale-memory":  scale("Memory of the operator at rest", "MB", "memory of the process", "memory of objects in use"),
-	"scale-cpu":     scale("CPU of the operator at rest", "cores", "CPU at rest"),
-	"scale-latency": scale("Time from a push to its Job", milliseconds, "push → Job seen, p50", "push → Job seen, p99"),
-}
-
-// shares draws how many percent of the samples are at most so long, of all runs together.
-func shares(measurement, title string) func([]*results.Run) (svg.Plot, error) {
-	return func(runs []*results.Run) (svg.Plot, error) {
-		rows, err := results.Merge(runs, measurement)
-		p := svg.Plot{Title: title, X: svg.Axis{Label: milliseconds, Log: true}, Y: svg.Axis{Label: "percent of the messages"}}
-		rows = slices.DeleteFunc(rows, func(r *results.Row) bool { return r.Figures[0].Samples == nil })
-		for _, row := range rows {
-			var references, ours []float64
-			for _, figure := range row.Figures {
-				references = append(references, figure.Samples.Reference.Values...)
-				ours = append(ours, figure.Samples.Ours.Values...)
+// latency draws the share of the samples that are at most as long as a time, of all runs together.
+func latency(runs []*results.Run) (svg.Plot, error) {
+	rows, err := results.Merge(runs, "latency")
+	var references, ours []float64
+	for _, row := range rows {
+		for _, figure := range row.Figures {
+			if figure.Samples != nil {
+				references, ours = append(references, figure.Samples.Reference...), append(ours, figure.Samples.Ours...)
 			}
-			of := ""
-			if len(rows) > 1 {
-				of = strings.TrimSuffix(row.Work(), "p50")
-			}
-			p.Lines = append(p.Lines,
-				svg.Line{Name: of + results.Loop, Points: share(references), Reference: true}, svg.Line{Name: of + operatorLine, Points: share(ours)})
 		}
-		return p, err
 	}
+	return svg.Plot{
+		Title: "Messages that have their Job, by the time since their push",
+		X:     svg.Axis{Label: "milliseconds", Log: true}, Y: svg.Axis{Label: "percent of the messages"},
+		Lines: []svg.Line{{Name: results.Loop, Points: share(references), Reference: true}, {Name: operatorName, Points: share(ours)}},
+	}, err
 }
 
 // share are the points of the curve, no more than can be seen.
@@ -77,87 +68,25 @@ func share(values []float64) (points [][2]float64) {
 	return points
 }
 
-// bursts draws when each part of the Jobs was there, in the median of all rounds of all runs.
-func bursts(runs []*results.Run) (svg.Plot, error) {
-	rows, err := results.Merge(runs, "bursts")
-	p := svg.Plot{Title: "Jobs after a burst of messages", X: svg.Axis{Label: milliseconds}, Y: svg.Axis{Label: "Jobs"}}
+// scale draws a figure over the number of ScaledJobs. The axes are logarithmic, and have no place for 0.
+func scale(runs []*results.Run, title, unit, work string) (svg.Plot, error) {
+	rows, err := results.Merge(runs, "scale")
+	if err != nil {
+		return svg.Plot{}, err
+	}
+	line := svg.Line{Name: work}
 	for _, row := range rows {
-		var references, ours [][]float64
-		for _, figure := range row.Figures {
-			if figure.Curves != nil {
-				references, ours = append(references, figure.Curves.Reference...), append(ours, figure.Curves.Ours...)
-			}
-		}
-		if len(ours) == 0 {
+		first, second, _ := strings.Cut(row.First.Work, " ScaledJobs: ")
+		if second != work || row.Ours.Median == 0 {
 			continue
 		}
-		count := row.Figures[0].Curves.Count
-		p.Lines = append(p.Lines,
-			svg.Line{Name: results.Loop, Points: growth(references, count), Reference: true}, svg.Line{Name: operatorLine, Points: growth(ours, count)})
-	}
-	return p, err
-}
-
-// growth are the medians of curves, from the push on.
-func growth(curves [][]float64, count int) [][2]float64 {
-	points := [][2]float64{{0, 0}}
-	if len(curves) == 0 {
-		return points
-	}
-	for i := range curves[0] {
-		var at []float64
-		for _, curve := range curves {
-			if i < len(curve) {
-				at = append(at, curve[i])
-			}
+		count, err := strconv.Atoi(first)
+		if err != nil {
+			return svg.Plot{}, err
 		}
-		points = append(points, [2]float64{results.SpreadOf(at).Median, float64(count*(i+1)) / float64(len(curves[0]))})
+		line.Points = append(line.Points, [2]float64{float64(count), row.Ours.Median})
 	}
-	return points
-}
-
-// scale draws figures over the number of ScaledJobs, with what they are compared with.
-func scale(title, unit string, works ...string) func([]*results.Run) (svg.Plot, error) {
-	return func(runs []*results.Run) (svg.Plot, error) {
-		rows, err := results.Merge(runs, "scale")
-		p := svg.Plot{Title: title, X: svg.Axis{Label: scaledJobs, Log: true}, Y: svg.Axis{Label: unit, Log: true}}
-		for _, work := range works {
-			ours, reference := svg.Line{Name: work}, svg.Line{Name: work, Reference: true}
-			for _, row := range rows {
-				count, is := countOf(row.Work(), work)
-				if !is {
-					continue
-				}
-				add(&ours, count, row.Ours.Median)
-				if ratio(row) != none {
-					reference.Name = work + ": " + row.Figures[0].Beside
-					add(&reference, count, row.Reference.Median)
-				}
-			}
-			for _, made := range []svg.Line{reference, ours} {
-				if len(made.Points) > 0 {
-					p.Lines = append(p.Lines, made)
-				}
-			}
-		}
-		return p, err
-	}
-}
-
-// add adds a point, if it can be on an axis whose steps are powers of ten.
-func add(l *svg.Line, x, y float64) {
-	if x > 0 && y > 0 {
-		l.Points = append(l.Points, [2]float64{x, y})
-	}
-}
-
-// countOf is the number of ScaledJobs of a figure, if it is of this work.
-func countOf(of, work string) (count float64, is bool) {
-	first, second, _ := strings.Cut(of, ": ")
-	digits, is := strings.CutSuffix(first, " "+scaledJobs)
-	if !is || second != work {
-		return 0, false
-	}
-	whole, err := strconv.Atoi(digits)
-	return float64(whole), err == nil
+	return svg.Plot{
+		Title: title, X: svg.Axis{Label: "ScaledJobs", Log: true}, Y: svg.Axis{Label: unit, Log: true}, Lines: []svg.Line{line},
+	}, nil
 }

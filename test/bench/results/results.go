@@ -1,15 +1,14 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package results is what a run of the benchmarks has measured, as a JSON document. It names neither the machine nor
-// anything on it.
+// Package results is what a run of the benchmarks has measured, as a JSON document and as tables. It names neither the
+// machine nor anything on it.
 package results
 
 import (
+	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,19 +18,12 @@ import (
 	"time"
 )
 
-const (
-	// Version is that of the schema. A document of another one is not read.
-	Version = 1
-	// MostSamples of a distribution are kept.
-	MostSamples = 500
-	// CurvePoints are on each curve.
-	CurvePoints = 50
-)
+// Loop is what the minimal loop is called.
+const Loop = "minimal loop"
 
 // Run is one run of the benchmarks.
 type Run struct {
-	Version int       `json:"version"`
-	Date    time.Time `json:"date"`
+	Date time.Time `json:"date"`
 	// Commit is that of the tree. Modified says that the tree differed from it.
 	Commit   string `json:"commit"`
 	Modified bool   `json:"modified,omitempty"`
@@ -42,126 +34,78 @@ type Run struct {
 	Load         float64       `json:"load"`
 	Kubernetes   string        `json:"kubernetes"`
 	Redis        string        `json:"redis"`
-	Samples      int           `json:"samples"`
-	Rounds       int           `json:"rounds"`
 	Measurements []Measurement `json:"measurements"`
 }
 
-// Measurement are the figures of one of those to choose from.
+// Measurement has the figures of one of those to choose from.
 type Measurement struct {
 	Name    string   `json:"name"`
-	Seconds float64  `json:"seconds"`
 	Figures []Figure `json:"figures"`
 }
 
-// What a reference may be, besides other things that a figure names itself.
-const (
-	// Loop is the minimal loop.
-	Loop = "minimal loop"
-	// Limit is what should not be exceeded.
-	Limit = "limit"
-	// Nothing means that there is no reference.
-	Nothing = ""
-)
-
-// Figure is what was measured of the operator, and what it is compared with. Its work tells it from all others of the
-// measurement.
+// Figure is what was measured of the operator. Its work is unique in the measurement.
 type Figure struct {
 	Work string  `json:"work"`
 	Unit string  `json:"unit"`
 	Ours float64 `json:"ours"`
-	// Beside says what the reference is.
-	Beside    string  `json:"beside,omitempty"`
+	// Reference is the figure of the minimal loop, and Ratio that of the operator divided by it. Both are 0 if the minimal
+	// loop does not do this work.
 	Reference float64 `json:"reference,omitempty"`
-	// Ratio is missing if there is no reference. It need not be that of the two others, if it is a median.
-	Ratio *float64 `json:"ratio,omitempty"`
-	// What is aimed at: a ratio of at most or at least so much, or at most so much of ours.
+	Ratio     float64 `json:"ratio,omitempty"`
+	// The target: a ratio of at most or at least so much, or at most so much of Ours.
 	AtMost  float64 `json:"atMost,omitempty"`
 	AtLeast float64 `json:"atLeast,omitempty"`
 	Most    float64 `json:"most,omitempty"`
 	// Rounds are the values that Ours is the median of, if each round has one.
 	Rounds []float64 `json:"rounds,omitempty"`
-	// Samples are those that this figure, and those that follow it with the same reference, are quantiles of.
+	// Samples are those that the figure is a quantile of, if a plot shows them.
 	Samples *Samples `json:"samples,omitempty"`
-	Curves  *Curves  `json:"curves,omitempty"`
 }
 
-// Samples are two distributions.
+// Samples are sorted.
 type Samples struct {
-	Reference Distribution `json:"reference"`
-	Ours      Distribution `json:"ours"`
+	Reference []float64 `json:"reference"`
+	Ours      []float64 `json:"ours"`
 }
 
-// Distribution are values in their order, of which there were Count. If there were more than MostSamples, so many at
-// even distances are left, with the first and the last.
-type Distribution struct {
-	Count  int       `json:"count"`
-	Values []float64 `json:"values"`
+// Alone is a figure that is compared with nothing.
+func Alone(work, unit string, ours float64) Figure {
+	return Figure{Work: work, Unit: unit, Ours: round(ours)}
 }
 
-// Distribute makes a distribution of values, and leaves them as they are.
-func Distribute(values []float64) Distribution {
-	sorted := slices.Sorted(slices.Values(values))
-	return Distribution{Count: len(values), Values: rounded(thinned(sorted, MostSamples))}
+// Compare is a figure that is compared with that of the minimal loop, which is not 0.
+func Compare(work, unit string, reference, ours float64) Figure {
+	return Figure{Work: work, Unit: unit, Ours: round(ours), Reference: round(reference), Ratio: round(ours / reference)}
 }
 
-// Curves tell, for each round, at how many milliseconds each of CurvePoints equal parts of Count Jobs was there.
-type Curves struct {
-	Count     int         `json:"count"`
-	Reference [][]float64 `json:"reference"`
-	Ours      [][]float64 `json:"ours"`
+// Median is a figure that has a value for each round.
+func Median(work, unit string, rounds []float64) Figure {
+	figure := Alone(work, unit, spreadOf(rounds).Median)
+	figure.Rounds = rounded(rounds)
+	return figure
 }
 
-// Curve is the curve of one round, from the milliseconds at which each Job was there.
-func Curve(at []float64) []float64 {
-	sorted := slices.Sorted(slices.Values(at))
-	points := make([]float64, 0, CurvePoints)
-	for i := range CurvePoints {
-		if n := (i + 1) * len(sorted) / CurvePoints; n > 0 {
-			points = append(points, sorted[n-1])
-		}
-	}
-	return rounded(points)
+// Sorted are the samples of both.
+func Sorted(reference, ours []float64) *Samples {
+	return &Samples{Reference: rounded(slices.Sorted(slices.Values(reference))), Ours: rounded(slices.Sorted(slices.Values(ours)))}
 }
 
-// thinned leaves at most so many values, at even distances.
-func thinned(values []float64, most int) []float64 {
-	if len(values) <= most {
-		return values
-	}
-	left := make([]float64, most)
-	for i := range left {
-		left[i] = values[i*(len(values)-1)/(most-1)]
-	}
-	return left
-}
-
-// rounded leaves as much of each value as a measurement is worth.
 func rounded(values []float64) []float64 {
-	result := make([]float64, len(values))
+	all := make([]float64, len(values))
 	for i, value := range values {
-		result[i] = Round(value)
+		all[i] = round(value)
 	}
-	return result
+	return all
 }
 
-// Round leaves four digits.
-func Round(value float64) float64 {
+// round leaves four digits, which is as much as a measurement is worth.
+func round(value float64) float64 {
 	const digits = 4
 	result, err := strconv.ParseFloat(strconv.FormatFloat(value, 'g', digits, 64), 64)
 	if err != nil {
 		return value
 	}
 	return result
-}
-
-// Ratio returns a ratio for a figure, and nil if it is none, as 0/0.
-func Ratio(ratio float64) *float64 {
-	if math.IsNaN(ratio) || math.IsInf(ratio, 0) {
-		return nil
-	}
-	ratio = Round(ratio)
-	return &ratio
 }
 
 // Find returns the figure of this work, and nil if there is none.
@@ -184,29 +128,11 @@ func (r *Run) Find(name string) *Measurement {
 	return nil
 }
 
-// check fails if two figures of a measurement cannot be told apart.
-func (r *Run) check() error {
-	seen := map[[2]string]bool{}
-	for _, m := range r.Measurements {
-		for _, f := range m.Figures {
-			key := [2]string{m.Name, f.Work}
-			if seen[key] {
-				return fmt.Errorf("%s has two figures of %q", m.Name, f.Work)
-			}
-			seen[key] = true
-		}
-	}
-	return nil
-}
-
 // numbersInLines is a list of numbers as the encoder indents it.
 var numbersInLines = regexp.MustCompile(`\[\s+[-+\d.e]+(?:,\s+[-+\d.e]+)*\s+\]`)
 
-// Write replaces the file by the run.
+// Write replaces the file by the run. Each list of numbers takes one line.
 func (r *Run) Write(path string) error {
-	if err := r.check(); err != nil {
-		return err
-	}
 	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		return err
@@ -221,32 +147,32 @@ func (r *Run) Write(path string) error {
 	return os.Rename(unfinished, path)
 }
 
-// Read reads the runs of these files.
-func Read(paths ...string) (runs []*Run, err error) {
-	for _, path := range paths {
-		run, err := read(path)
+// Committed reads the runs that are published, which are JSON files in this folder.
+func Committed(folder string) (runs []*Run, err error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("there are no committed results: %s", folder)
+	}
+	for _, file := range files {
+		run, err := read(file)
 		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", filepath.Base(path), err)
+			return nil, fmt.Errorf("reading %s: %w", filepath.Base(file), err)
 		}
 		runs = append(runs, run)
 	}
 	return runs, nil
 }
 
+// read fails for a file with a field that nobody knows.
 func read(path string) (*Run, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	run := &Run{}
-	if err := json.Unmarshal(text, run); err != nil {
-		return nil, err
-	}
-	if run.Version != Version {
-		return nil, fmt.Errorf("it has version %d of the schema, and this program knows version %d", run.Version, Version)
-	}
-	if len(run.Measurements) == 0 {
-		return nil, errors.New("nothing was measured")
-	}
-	return run, run.check()
+	decoder, run := json.NewDecoder(bytes.NewReader(text)), &Run{}
+	decoder.DisallowUnknownFields()
+	return run, decoder.Decode(run)
 }

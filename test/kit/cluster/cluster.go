@@ -31,8 +31,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"miracle.dev/scaledjob-operator/test/kit/cluster/binaries"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 const (
@@ -64,7 +64,7 @@ type Options struct {
 // Cluster is a running control plane. It is safe for concurrent use.
 type Cluster struct {
 	opts    Options
-	paths   map[binaries.Program]string
+	paths   map[string]string
 	sandbox *sandbox.Sandbox
 	access  *access
 	etcdURL string
@@ -96,15 +96,15 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	return cluster, nil
 }
 
-func findPrograms(ctx context.Context, opts Options) (map[binaries.Program]string, error) {
-	needed := []binaries.Program{binaries.Etcd, binaries.KubeAPIServer}
+func findPrograms(ctx context.Context, opts Options) (map[string]string, error) {
+	needed := []string{etcd, apiServer}
 	if opts.ControllerManager {
-		needed = append(needed, binaries.ControllerManager)
+		needed = append(needed, controllerManager)
 	}
 	if opts.NodeAddress != "" {
-		needed = append(needed, binaries.Scheduler)
+		needed = append(needed, scheduler)
 	}
-	return binaries.Paths(ctx, opts.Log, needed...)
+	return programs.Paths(ctx, opts.Log, needed...)
 }
 
 func (c *Cluster) start(ctx context.Context) error {

@@ -16,8 +16,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+)
 
-	"miracle.dev/scaledjob-operator/test/kit/cluster/binaries"
+// The programs of a control plane.
+const (
+	etcd              = "etcd"
+	apiServer         = "kube-apiserver"
+	controllerManager = "kube-controller-manager"
+	scheduler         = "kube-scheduler"
 )
 
 // controllers are those kube-controller-manager runs.
@@ -56,7 +62,7 @@ func (c *Cluster) startEtcd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	process, err := c.sandbox.StartWith(environment(), "etcd", c.paths[binaries.Etcd],
+	process, err := c.sandbox.StartWith(environment(), etcd, c.paths[etcd],
 		"--data-dir="+filepath.Join(c.sandbox.Dir(), "etcd"),
 		"--listen-client-urls="+clients, "--advertise-client-urls="+clients,
 		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=default="+peers,
@@ -82,7 +88,7 @@ func (c *Cluster) localURL() (string, error) {
 // startAPIServer starts a kube-apiserver on the port of the cluster. It exits
 // if etcd does not answer yet.
 func (c *Cluster) startAPIServer(ctx context.Context) error {
-	process, err := c.sandbox.StartWith(environment(), "kube-apiserver", c.paths[binaries.KubeAPIServer], c.apiServerArguments()...)
+	process, err := c.sandbox.StartWith(environment(), apiServer, c.paths[apiServer], c.apiServerArguments()...)
 	if err != nil {
 		return err
 	}
@@ -143,7 +149,7 @@ func (c *Cluster) startControllerManager(ctx context.Context) error {
 	if c.opts.NodeAddress != "" {
 		run = "*"
 	}
-	process, err := c.sandbox.StartWith(environment(), "kube-controller-manager", c.paths[binaries.ControllerManager],
+	process, err := c.sandbox.StartWith(environment(), controllerManager, c.paths[controllerManager],
 		"--kubeconfig="+c.Kubeconfig(),
 		"--controllers="+run,
 		"--root-ca-file="+c.access.certificateFile,
@@ -161,7 +167,7 @@ func (c *Cluster) startControllerManager(ctx context.Context) error {
 
 // startScheduler starts a kube-scheduler. Nobody waits for it: until it is ready, Pods are pending.
 func (c *Cluster) startScheduler() error {
-	_, err := c.sandbox.Start("kube-scheduler", c.paths[binaries.Scheduler],
+	_, err := c.sandbox.Start(scheduler, c.paths[scheduler],
 		"--kubeconfig="+c.Kubeconfig(),
 		"--leader-elect=false",
 		"--secure-port=0",

@@ -9,14 +9,14 @@ import (
 	"fmt"
 	"os/exec"
 
-	"miracle.dev/scaledjob-operator/test/kit/cluster/binaries"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 // Kubectl runs kubectl as the administrator and returns what it printed. It is
 // found or built by the first call. Nothing of the user's counts: no variable,
 // no kubeconfig, no cache. An error holds what kubectl said on standard error.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
-	path, err := binaries.Path(ctx, c.opts.Log, binaries.Kubectl)
+	path, err := programs.Path(ctx, c.opts.Log, "kubectl")
 	if err != nil {
 		return "", err
 	}

@@ -4,11 +4,7 @@
 package cluster_test
 
 import (
-	"bufio"
-	"context"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,14 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 )
-
-// parentVariable makes the test binary play a parent that is killed.
-const parentVariable = "CLUSTER_TEST_PARENT"
 
 func TestLifeOfACluster(t *testing.T) {
 	t.Parallel()
@@ -56,43 +50,6 @@ func TestLifeOfACluster(t *testing.T) {
 	g.Expect(processesIn(g, dir)).To(BeEmpty())
 	g.Expect(dir).NotTo(BeADirectory())
 	g.Expect(own.Stop()).To(Succeed())
-}
-
-func TestKilledParentLeavesNoProcess(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	parent := exec.Command(os.Args[0])
-	parent.Env = append(os.Environ(), parentVariable+"=1")
-	output, err := parent.StdoutPipe()
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(parent.Start()).To(Succeed())
-	lines := bufio.NewScanner(output)
-	g.Expect(lines.Scan()).To(BeTrue())
-	dir := lines.Text()
-	g.Expect(processesIn(g, dir)).To(HaveLen(2))
-
-	g.Expect(parent.Process.Kill()).To(Succeed())
-	_ = parent.Wait()
-	g.Eventually(func(g Gomega) []string { return processesIn(g, dir) }).WithTimeout(timeout).Should(BeEmpty())
-}
-
-// playParent starts a cluster, says where it is and waits to be killed.
-func playParent() {
-	own, err := cluster.Start(context.Background(), cluster.Options{})
-	if err != nil {
-		panic(err)
-	}
-	_, _ = fmt.Println(filepath.Dir(own.Kubeconfig()))
-	select {}
-}
-
-func TestStartGivesUpWithItsContext(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := cluster.Start(ctx, cluster.Options{})
-	g.Expect(err).To(MatchError(context.Canceled))
 }
 
 func TestLagHoldsBackAWatch(t *testing.T) {
@@ -164,4 +121,13 @@ func processesIn(g Gomega, dir string) []string {
 		found = append(found, string(command))
 	}
 	return found
+}
+
+func newWidget(namespace string) *unstructured.Unstructured {
+	widget := &unstructured.Unstructured{}
+	widget.SetAPIVersion("cluster.test/v1")
+	widget.SetKind("Widget")
+	widget.SetNamespace(namespace)
+	widget.SetName("widget")
+	return widget
 }

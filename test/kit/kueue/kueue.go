@@ -33,18 +33,16 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/pinned"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 const (
 	host         = "127.0.0.1"
 	startTimeout = 2 * time.Minute
 
-	// What a folder of the cache has.
+	// program is Kueue, and manifests the file next to it with what it ships.
 	program   = "kueue"
 	manifests = "manifests.yaml"
-
-	module = "sigs.k8s.io/kueue"
 
 	// Flavor is the ResourceFlavor that exists once Kueue has started. It has nothing to do with any node.
 	Flavor = "any"
@@ -60,22 +58,10 @@ type Program struct {
 	folder string
 }
 
-// Build returns the program, from the cache folder if it was built before. Otherwise that takes minutes, with progress on
-// log. It must be called from inside the source of this module.
+// Build returns the program, see package programs.
 func Build(ctx context.Context, log io.Writer) (Program, error) {
-	folder, err := pinned.Program{
-		Title: "Kueue", Name: program, Module: module, Command: module + "/cmd/kueue", Pins: "kueue", Add: render,
-	}.Build(ctx, log)
-	return Program{folder: folder}, err
-}
-
-// render puts the manifests that are shipped into a folder.
-func render(ctx context.Context, module, folder string) error {
-	rendered, err := pinned.Kustomize(ctx, filepath.Join(module, "config", "default"))
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(folder, manifests), rendered, 0o600)
+	path, err := programs.Path(ctx, log, program)
+	return Program{folder: filepath.Dir(path)}, err
 }
 
 // Kueue is Kueue in one control plane.

@@ -50,11 +50,11 @@ func (n *Node) startContainerd(ctx context.Context) error {
 		return err
 	}
 	configuration := fmt.Sprintf(runtimeConfiguration,
-		n.file("containerd"), filepath.Join(n.programs.debian, "usr/lib/cni"), networks)
+		n.file("containerd"), filepath.Join(n.paths.debian, "usr/lib/cni"), networks)
 	if err := os.WriteFile(n.file("containerd.toml"), []byte(configuration), 0o600); err != nil {
 		return err
 	}
-	program := filepath.Join(n.programs.debian, "usr/bin/containerd")
+	program := filepath.Join(n.paths.debian, "usr/bin/containerd")
 	process, err := n.sandbox.Start("containerd", program, "--config="+n.file("containerd.toml"))
 	if err != nil {
 		return err
@@ -73,8 +73,8 @@ func (n *Node) ImportImage(ctx context.Context, archive string) error {
 	return command(ctx, "ctr", "--address="+runtimeSocket, "--namespace=k8s.io", "images", "import", archive)
 }
 
-func (n *Node) importImages(ctx context.Context) error {
-	for _, archive := range n.programs.images {
+func (n *Node) importImages(ctx context.Context, archives []string) error {
+	for _, archive := range archives {
 		if err := n.ImportImage(ctx, archive); err != nil {
 			return err
 		}

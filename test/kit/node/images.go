@@ -7,10 +7,8 @@ package node
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -23,10 +21,6 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"miracle.dev/scaledjob-operator/hack/release/oci"
-	"miracle.dev/scaledjob-operator/test/kit/cluster/toolcache"
-	"miracle.dev/scaledjob-operator/test/kit/debian"
-	"miracle.dev/scaledjob-operator/test/kit/gobuild"
-	"miracle.dev/scaledjob-operator/test/kit/progress"
 )
 
 const (
@@ -37,29 +31,19 @@ const (
 // shell are the programs that the scripts of the samples use.
 var shell = []string{"sh", "cat", "date", "head", "sed", "seq", "sleep", "tac"}
 
-// packImages packs what a cluster and the samples run: pause, CoreDNS, and Redis with a shell, from the folder of
-// Debian's packages. It returns the paths of the archives.
-func packImages(ctx context.Context, log io.Writer, coreDNS, packages string) ([]string, error) {
-	contents := sha256.Sum256([]byte(strings.Join(append(shell, coreDNS, packages), " ")))
-	tool := toolcache.Tool{
-		Folder:   fmt.Sprintf("images-%s-%s-%x", debian.Release(), runtime.GOARCH, contents[:6]),
-		Activity: "packing images for the node",
-		Make: func(ctx context.Context, dir string, _ *progress.Line) error {
-			return errors.Join(packPause(ctx, dir), packCoreDNS(dir, coreDNS), packRedis(ctx, dir, packages))
-		},
-	}
-	dir, err := tool.Dir(ctx, log)
-	if err != nil {
-		return nil, err
-	}
-	return filepath.Glob(filepath.Join(dir, "*.tar"))
+// packImages packs what a cluster and the samples run into a folder: pause, CoreDNS, and Redis with a shell, from Debian's
+// packages. It returns the paths of the archives.
+func packImages(ctx context.Context, dir string, from paths) ([]string, error) {
+	err := errors.Join(packPause(ctx, dir), packCoreDNS(dir, from.dns), packRedis(ctx, dir, from.debian))
+	return []string{filepath.Join(dir, "pause.tar"), filepath.Join(dir, "coredns.tar"), filepath.Join(dir, "redis.tar")}, err
 }
 
 func packPause(ctx context.Context, dir string) error {
 	program := filepath.Join(dir, "pause")
-	build := gobuild.Command{Env: []string{"CGO_ENABLED=0"}}
-	if _, err := build.Output(ctx, "build", "-trimpath", "-o="+program, pausePath); err != nil {
-		return err
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o="+program, pausePath)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", build, err, output)
 	}
 	files := []oci.File{{Path: "/pause", Mode: 0o755, Source: program}}
 	return pack(dir, "pause:node", v1.Config{Entrypoint: []string{"/pause"}, User: "65535:65535"}, files)
@@ -112,7 +96,7 @@ var libraryLine = regexp.MustCompile(`(?m)^\s+(?:\S+ => )?(/\S+) \(0x`)
 
 // addLibraries adds the libraries of a program, by their paths in an image, where those below root lose that prefix.
 func addLibraries(ctx context.Context, libraries map[string]string, root, program string) error {
-	folders, err := debian.LibraryFolders(root)
+	folders, err := libraryFolders(root)
 	if err != nil {
 		return err
 	}

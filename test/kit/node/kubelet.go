@@ -45,7 +45,7 @@ func (n *Node) startKubelet(ctx context.Context) error {
 	if err := os.WriteFile(n.file("kubelet.yaml"), []byte(configuration), 0o600); err != nil {
 		return err
 	}
-	process, err := n.sandbox.Start("kubelet", n.programs.kubelet,
+	process, err := n.sandbox.Start("kubelet", n.paths.kubelet,
 		"--config="+n.file("kubelet.yaml"),
 		"--kubeconfig="+n.Kubeconfig(),
 		"--hostname-override="+Name,

@@ -38,9 +38,9 @@ type Node struct {
 	// Cluster is the control plane.
 	*cluster.Cluster
 
-	programs programs
-	sandbox  *sandbox.Sandbox
-	client   client.Client
+	paths   paths
+	sandbox *sandbox.Sandbox
+	client  client.Client
 }
 
 // Start starts a control plane and a node, and returns when the node is ready and the cluster's DNS answers. Log gets
@@ -49,7 +49,7 @@ func Start(ctx context.Context, log io.Writer) (*Node, error) {
 	if err := checkIsolated(); err != nil {
 		return nil, err
 	}
-	programs, err := prepare(ctx, log)
+	found, err := prepare(ctx, log)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func Start(ctx context.Context, log io.Writer) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	node := &Node{programs: programs, sandbox: box}
+	node := &Node{paths: found, sandbox: box}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := node.start(ctx, log); err != nil {
@@ -67,7 +67,11 @@ func Start(ctx context.Context, log io.Writer) (*Node, error) {
 }
 
 func (n *Node) start(ctx context.Context, log io.Writer) error {
-	if err := n.programs.use(); err != nil {
+	images, err := packImages(ctx, n.sandbox.Dir(), n.paths)
+	if err != nil {
+		return err
+	}
+	if err := n.paths.use(); err != nil {
 		return err
 	}
 	if err := setUpNetwork(ctx); err != nil {
@@ -76,10 +80,9 @@ func (n *Node) start(ctx context.Context, log io.Writer) error {
 	if err := n.startContainerd(ctx); err != nil {
 		return err
 	}
-	if err := n.importImages(ctx); err != nil {
+	if err := n.importImages(ctx, images); err != nil {
 		return err
 	}
-	var err error
 	n.Cluster, err = cluster.Start(ctx, cluster.Options{ControllerManager: true, NodeAddress: address, Log: log})
 	if err != nil {
 		return err

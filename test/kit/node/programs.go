@@ -7,28 +7,18 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
-	"miracle.dev/scaledjob-operator/test/kit/cluster/binaries"
-	"miracle.dev/scaledjob-operator/test/kit/cluster/toolcache"
-	"miracle.dev/scaledjob-operator/test/kit/debian"
-	"miracle.dev/scaledjob-operator/test/kit/progress"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
-// packages are what a node takes from Debian: the container runtime, the plugins of its network, the tools that set up
-// packet filters and interfaces, and Redis for an image.
-var packages = []string{"containerd", "runc", "containernetworking-plugins", "nftables", "iproute2", "redis-tools"}
-
-// programs are the paths of what a node runs, and of the archives of the images that it holds.
-type programs struct {
-	kubelet, proxy string
-	debian         string // the folder with Debian's packages
-	images         []string
+// paths are those of what a node runs.
+type paths struct {
+	kubelet, proxy, dns string
+	debian              string // the folder with Debian's packages
 }
 
 // Prepare builds and fetches all that a node needs, which takes minutes the first time, and reports progress on log.
@@ -37,35 +27,18 @@ func Prepare(ctx context.Context, log io.Writer) error {
 	return err
 }
 
-func prepare(ctx context.Context, log io.Writer) (programs, error) {
+func prepare(ctx context.Context, log io.Writer) (paths, error) {
 	if err := Possible(); err != nil {
-		return programs{}, err
+		return paths{}, err
 	}
-	paths, err := binaries.Paths(ctx, log, append(binaries.ControlPlane(), binaries.Node()...)...)
-	if err != nil {
-		return programs{}, err
-	}
-	tool := toolcache.Tool{
-		Folder:   fmt.Sprintf("node-%s-%s", debian.Release(), runtime.GOARCH),
-		Activity: "fetching containerd with apt-get",
-		Make: func(ctx context.Context, dir string, _ *progress.Line) error {
-			return debian.Fetch(ctx, dir, packages...)
-		},
-	}
-	root, err := tool.Dir(ctx, log)
-	if err != nil {
-		return programs{}, err
-	}
-	images, err := packImages(ctx, log, paths[binaries.CoreDNS], root)
-	if err != nil {
-		return programs{}, err
-	}
-	return programs{kubelet: paths[binaries.Kubelet], proxy: paths[binaries.Proxy], debian: root, images: images}, nil
+	found, err := programs.Paths(ctx, log,
+		"etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kube-scheduler", "kubelet", "kube-proxy", "coredns", "node")
+	return paths{kubelet: found["kubelet"], proxy: found["kube-proxy"], dns: found["coredns"], debian: found["node"]}, err
 }
 
 // use makes the programs of Debian's packages known to this process and its children.
-func (p programs) use() error {
-	libraries, err := debian.LibraryFolders(p.debian)
+func (p paths) use() error {
+	libraries, err := libraryFolders(p.debian)
 	if err != nil {
 		return err
 	}
@@ -78,4 +51,17 @@ func (p programs) use() error {
 		return err
 	}
 	return os.Setenv("LD_LIBRARY_PATH", strings.Join(libraries, ":"))
+}
+
+// libraryFolders are the folders with libraries among Debian's packages.
+func libraryFolders(root string) ([]string, error) {
+	var folders []string
+	for _, pattern := range []string{"lib/*-linux-gnu*", "usr/lib/*-linux-gnu*"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return nil, err
+		}
+		folders = append(folders, found...)
+	}
+	return folders, nil
 }

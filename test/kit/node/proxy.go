@@ -26,6 +26,6 @@ func (n *Node) startProxy() error {
 	if err := os.WriteFile(n.file("proxy.yaml"), []byte(configuration), 0o600); err != nil {
 		return err
 	}
-	_, err := n.sandbox.Start("kube-proxy", n.programs.proxy, "--config="+n.file("proxy.yaml"))
+	_, err := n.sandbox.Start("kube-proxy", n.paths.proxy, "--config="+n.file("proxy.yaml"))
 	return err
 }

@@ -9,8 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-
-	"miracle.dev/scaledjob-operator/test/kit/debian"
 )
 
 // Possible returns nil if a node can run on this machine, and otherwise an error that says what is missing.
@@ -20,8 +18,11 @@ func Possible() error {
 		return errors.New("a node needs Linux, and this is " + runtime.GOOS)
 	case os.Getuid() != 0:
 		return errors.New("a node needs root")
-	case !debian.Available():
-		return errors.New("a node needs containerd from Debian's packages, and there is no apt-get and dpkg-deb")
+	}
+	for _, tool := range []string{"apt-get", "dpkg-deb"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Errorf("a node needs containerd from Debian's packages: %w", err)
+		}
 	}
 	for _, controller := range []string{"/sys/fs/cgroup/memory", "/sys/fs/cgroup/memory.stat", "/sys/fs/cgroup/cgroup.controllers"} {
 		if _, err := os.Stat(controller); err == nil {

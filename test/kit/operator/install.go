@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,7 +23,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
-	"miracle.dev/scaledjob-operator/test/kit/pinned"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 const (
@@ -58,23 +59,23 @@ func install(ctx context.Context, control *cluster.Cluster, bundle string) error
 }
 
 // render renders a bundle.
-func render(ctx context.Context, bundle string) ([]byte, error) {
-	root, err := pinned.Root(ctx)
+func render(ctx context.Context, bundle string) (string, error) {
+	root, err := programs.Root()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	return pinned.Kustomize(ctx, filepath.Join(root, "config", bundle))
+	return programs.Kustomize(ctx, filepath.Join(root, "config", bundle))
 }
 
 // crdFolder is the folder with the CustomResourceDefinitions.
 func crdFolder(ctx context.Context) (string, error) {
-	root, err := pinned.Root(ctx)
+	root, err := programs.Root()
 	return filepath.Join(root, "config", "crd", "bases"), err
 }
 
-func withoutDeployments(manifests []byte) (io.Reader, error) {
+func withoutDeployments(manifests string) (io.Reader, error) {
 	var kept bytes.Buffer
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifests)))
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifests)))
 	for {
 		document, err := reader.Read()
 		if errors.Is(err, io.EOF) {

@@ -31,7 +31,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
-	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 const (
@@ -90,7 +90,7 @@ func Start(ctx context.Context, opts Options) (*Operator, error) {
 	path := opts.Path
 	if path == "" {
 		var err error
-		if path, err = binary.Path(ctx, opts.Log); err != nil {
+		if path, err = programs.Operator(ctx, opts.Log); err != nil {
 			return nil, err
 		}
 	}

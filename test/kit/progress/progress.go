@@ -31,7 +31,6 @@ type Line struct {
 
 	mu     sync.Mutex
 	status string
-	end    time.Time // when the activity is expected to end; zero if unknown
 }
 
 // Start shows the activity on out until Stop is called. A nil out shows nothing.
@@ -91,16 +90,6 @@ func (l *Line) Status(format string, args ...any) {
 	l.status = fmt.Sprintf(format, args...)
 }
 
-// Left sets how long the activity is expected to take from now. Zero means unknown.
-func (l *Line) Left(left time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.end = time.Time{}
-	if left > 0 {
-		l.end = time.Now().Add(left)
-	}
-}
-
 // Say writes a sentence that stays on the terminal.
 func (l *Line) Say(format string, args ...any) {
 	if l.out == nil {
@@ -128,13 +117,6 @@ func (l *Line) write() {
 		text += ": " + l.status
 	}
 	text += fmt.Sprintf(", %s", time.Since(l.begin).Round(time.Second))
-	switch left := time.Until(l.end); {
-	case l.end.IsZero():
-	case left > 0:
-		text += ", about " + Roughly(left) + " left"
-	default:
-		text += ", longer than expected"
-	}
 	text += " …"
 	if l.columns == 0 {
 		_, _ = fmt.Fprintln(l.out, text)
@@ -145,15 +127,6 @@ func (l *Line) write() {
 		text = string(runes[:l.columns-1])
 	}
 	_, _ = fmt.Fprint(l.out, clearLine+text)
-}
-
-// Roughly returns a duration as a person would say it: "40 s" or "3 min".
-func Roughly(duration time.Duration) string {
-	const coarse = 10 * time.Second
-	if duration < 2*time.Minute {
-		return fmt.Sprintf("%d s", int(max(duration.Round(coarse), coarse).Seconds()))
-	}
-	return fmt.Sprintf("%d min", int(duration.Round(time.Minute).Minutes()))
 }
 
 func (l *Line) erase() {

@@ -56,32 +56,6 @@ func TestLineIsShorterThanTheTerminalIsWide(t *testing.T) {
 	})
 }
 
-func TestLineCountsDown(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		var out bytes.Buffer
-		line := Start(&out, "etcd v3")
-		line.Left(4 * time.Minute)
-		time.Sleep(35 * time.Second)
-		line.Left(20 * time.Second)
-		time.Sleep(30 * time.Second)
-		line.Stop()
-		g.Expect(out.String()).To(Equal("etcd v3, 15s, about 4 min left …\netcd v3, 30s, about 4 min left …\n" +
-			"etcd v3, 45s, about 10 s left …\netcd v3, 1m0s, longer than expected …\n"))
-	})
-}
-
-func TestRoughly(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	for duration, want := range map[time.Duration]string{
-		time.Second: "10 s", 44 * time.Second: "40 s", 119 * time.Second: "120 s", 2 * time.Minute: "2 min", 500 * time.Second: "8 min",
-	} {
-		g.Expect(Roughly(duration)).To(Equal(want))
-	}
-}
-
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
 	line := Start(nil, "etcd v3")

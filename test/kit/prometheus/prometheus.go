@@ -31,11 +31,10 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/pinned"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 const (
-	module       = "github.com/prometheus/prometheus"
 	program      = "prometheus"
 	promtool     = "promtool"
 	startTimeout = time.Minute
@@ -48,22 +47,18 @@ const (
 
 // Program is Prometheus and promtool, as files.
 type Program struct {
-	folder string
+	paths map[string]string
 }
 
-// Build returns the programs, from the cache folder if they were built before. Otherwise that takes minutes, with progress
-// on log. It must be called from inside the source of this module.
+// Build returns the programs, see package programs.
 func Build(ctx context.Context, log io.Writer) (Program, error) {
-	folder, err := pinned.Program{
-		Title: "Prometheus", Name: program, Module: module, Pins: program,
-		Command: module + "/cmd/prometheus", Others: []string{module + "/cmd/promtool"}, Tags: "remove_all_sd",
-	}.Build(ctx, log)
-	return Program{folder: folder}, err
+	paths, err := programs.Paths(ctx, log, program, promtool)
+	return Program{paths: paths}, err
 }
 
 // Promtool runs promtool. An error has what it says.
 func (p Program) Promtool(ctx context.Context, args ...string) error {
-	output, err := exec.CommandContext(ctx, filepath.Join(p.folder, promtool), args...).CombinedOutput()
+	output, err := exec.CommandContext(ctx, p.paths[promtool], args...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("promtool: %w: %s", err, output)
 	}
@@ -101,7 +96,7 @@ func (p Program) Start(ctx context.Context, opts Options) (*Prometheus, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	running := &Prometheus{sandbox: box}
-	if err := running.start(ctx, filepath.Join(p.folder, program), opts); err != nil {
+	if err := running.start(ctx, p.paths[program], opts); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting Prometheus: %w", err), box.Close())
 	}
 	return running, nil

@@ -4,6 +4,7 @@
 package redistest
 
 import (
+	"bufio"
 	"fmt"
 	"net"
 	"strings"
@@ -13,34 +14,33 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
+const eventsSetting = "notify-keyspace-events"
+
 // passedOn are the commands that miniredis serves as it would anyway. None changes a list.
 var passedOn = map[string]bool{
-	"CLIENT": true, "ECHO": true, "HELLO": true, "PING": true,
-	"EXISTS": true, "KEYS": true, "TYPE": true,
-	"LINDEX": true, "LLEN": true, "LPOS": true, "LRANGE": true,
-	"SUBSCRIBE": true, "UNSUBSCRIBE": true, "PSUBSCRIBE": true, "PUNSUBSCRIBE": true,
-	"PUBLISH": true, "PUBSUB": true,
+	"CLIENT": true, "HELLO": true, "PING": true, "TYPE": true, "LINDEX": true, "LLEN": true, "LRANGE": true,
+	"SUBSCRIBE": true, "UNSUBSCRIBE": true, "PSUBSCRIBE": true, "PUNSUBSCRIBE": true, "PUBLISH": true, "PUBSUB": true,
 }
 
-// emulation is one life of an [Emulated]. Its server takes the commands, which run one at
-// a time, as those of Redis do, so that their events have an order. Most it hands on to a
-// miniredis that does not listen.
+// changes are the commands that change a list, and the event of each. That of DEL is the one of a list that is gone.
+var changes = map[string]string{"LPUSH": "lpush", "RPUSH": "rpush", "LPOP": "lpop", "RPOP": "rpop", "DEL": ""}
+
+// emulation is one life of an [Emulated]. Its server takes the commands, which run one at a time, as those of Redis do, so
+// that their events have an order. Most it hands on to a miniredis that does not listen.
 type emulation struct {
-	redis        *miniredis.Miniredis
-	server       *server.Server
-	listener     net.Listener
-	accepting    sync.WaitGroup
-	forbidConfig bool
-	subscribers  *sync.Map // of the [Emulated]
+	redis     *miniredis.Miniredis
+	server    *server.Server
+	listener  net.Listener
+	accepting sync.WaitGroup
 
 	// mu is held while a command runs and its events are published.
 	mu     sync.Mutex
 	events string // the flags of notify-keyspace-events
 	// tracked has, for each connection with CLIENT TRACKING, the keys that it has read and that have not changed since.
-	tracked map[*server.Peer]map[string]struct{}
+	tracked map[*server.Peer]map[string]bool
 }
 
-func startEmulation(addr string, options EmulatedOptions, subscribers *sync.Map) (*emulation, error) {
+func startEmulation(addr string) (*emulation, error) {
 	redis := miniredis.NewMiniRedis()
 	unused, err := redis.Dial() // No other way starts a miniredis that does not listen.
 	if err != nil {
@@ -54,22 +54,19 @@ func startEmulation(addr string, options EmulatedOptions, subscribers *sync.Map)
 	}
 	e := &emulation{
 		redis: redis, server: server.NewServerConn(), listener: listener,
-		forbidConfig: options.ForbidConfig, events: options.Events, subscribers: subscribers,
-		tracked: map[*server.Peer]map[string]struct{}{},
+		events: DefaultEvents, tracked: map[*server.Peer]map[string]bool{},
 	}
 	e.server.SetPreHook(e.serve)
-	e.accepting.Go(e.accept)
-	return e, nil
-}
-
-func (e *emulation) accept() {
-	for {
-		conn, err := e.listener.Accept()
-		if err != nil {
-			return
+	e.accepting.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			e.server.ServeConn(conn)
 		}
-		e.server.ServeConn(&bufferedConn{Conn: conn})
-	}
+	})
+	return e, nil
 }
 
 // stop ends all connections and returns when no command runs any more.
@@ -86,10 +83,20 @@ func (e *emulation) serve(peer *server.Peer, name string, args ...string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	argv := append([]string{name}, args...)
-	switch change := changes[name]; {
-	case change != nil:
-		change(&command{emulation: e, peer: peer, argv: argv})
-	case e.emulate(peer, name, args):
+	event, changes := changes[name]
+	switch {
+	case changes && len(args) > 0:
+		e.change(peer, event, argv)
+	case name == "CLIENT" && len(args) > 1 && strings.EqualFold(args[0], "TRACKING"):
+		e.track(peer)
+	case name == "LLEN" && len(args) == 1 && peer.Resp3:
+		// With RESP3, a connection with subscriptions may run it, which miniredis does not allow.
+		peer.WriteRaw(e.run(peer, argv))
+		if keys := e.tracked[peer]; keys != nil {
+			keys[args[0]] = true
+		}
+	case name == "CONFIG":
+		e.config(peer, args)
 	case passedOn[name]:
 		e.redis.Server().Dispatch(peer, argv)
 	default:
@@ -98,67 +105,90 @@ func (e *emulation) serve(peer *server.Peer, name string, args ...string) bool {
 	return true
 }
 
-// emulate runs a command that changes no key and that miniredis serves differently from Redis. It reports whether it has.
-func (e *emulation) emulate(peer *server.Peer, name string, args []string) bool {
-	switch {
-	case name == "CLIENT" && len(args) > 0 && strings.EqualFold(args[0], "TRACKING"):
-		e.track(peer, args[1:])
-	case name == "LLEN" && peer.Resp3:
-		e.length(peer, append([]string{name}, args...))
-	case name == "CONFIG" && !e.forbidConfig:
-		e.config(peer, args)
-	case name == "SUBSCRIBE" || name == "PSUBSCRIBE":
-		e.subscribers.Store(peer, nil)
-		return false
+// run runs a command, and returns its reply.
+func (e *emulation) run(peer *server.Peer, argv []string) string {
+	var reply strings.Builder
+	stand := server.NewPeer(bufio.NewWriter(&reply))
+	stand.Resp3 = peer.Resp3
+	e.redis.Server().Dispatch(stand, argv)
+	stand.Flush()
+	return reply.String()
+}
+
+// change runs a command that may change a list, and publishes the events that Redis has for it.
+func (e *emulation) change(peer *server.Peer, event string, argv []string) {
+	key := argv[1]
+	before := e.length(key)
+	peer.WriteRaw(e.run(peer, argv))
+	after := e.length(key)
+	if after == before {
+		return
+	}
+	e.invalidate(key)
+	if event != "" {
+		e.publish("l", event, key)
+	}
+	if after == 0 {
+		e.publish("g", "del", key)
+	}
+}
+
+func (e *emulation) length(key string) int {
+	list, err := e.redis.List(key)
+	if err != nil {
+		return 0
+	}
+	return len(list)
+}
+
+// publish announces a change of a key if the setting has it so. The class is l or g.
+func (e *emulation) publish(class, event, key string) {
+	if strings.Contains(e.events, "K") && strings.ContainsAny(e.events, "A"+class) {
+		e.redis.Publish("__keyspace@0__:"+key, event)
+	}
+}
+
+// config is the command CONFIG, with no more than GET and SET of that setting.
+func (e *emulation) config(peer *server.Peer, args []string) {
+	switch about := strings.ToLower(strings.Join(args[:min(2, len(args))], " ")); {
+	case len(args) == 2 && about == "get "+eventsSetting:
+		peer.WriteMapLen(1)
+		peer.WriteBulk(eventsSetting)
+		peer.WriteBulk(e.events)
+	case len(args) == 3 && about == "set "+eventsSetting:
+		e.events = args[2]
+		peer.WriteOK()
 	default:
-		return false
+		peer.WriteError("ERR the emulated Redis does not know this setting")
 	}
-	return true
 }
 
-// maxPending is how many bytes may wait for a client.
-const maxPending = 8 << 20
-
-// bufferedConn is a connection on which a write does not wait for the client to read. It
-// ends when too much waits.
-type bufferedConn struct {
-	net.Conn
-
-	mu      sync.Mutex
-	pending []byte
-	sending bool
+// track is the command CLIENT TRACKING ON. With RESP2 nothing is sent, as by Redis.
+func (e *emulation) track(peer *server.Peer) {
+	if peer.Resp3 && e.tracked[peer] == nil {
+		e.tracked[peer] = map[string]bool{}
+		peer.OnDisconnect(func() {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			delete(e.tracked, peer)
+		})
+	}
+	peer.WriteOK()
 }
 
-// Write takes all of b or nothing.
-func (c *bufferedConn) Write(b []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.pending)+len(b) > maxPending {
-		_ = c.Close()
-		return 0, net.ErrClosed
-	}
-	c.pending = append(c.pending, b...)
-	if !c.sending {
-		c.sending = true
-		go c.send()
-	}
-	return len(b), nil
-}
-
-// send sends until nothing is pending or the connection ends.
-func (c *bufferedConn) send() {
-	for {
-		c.mu.Lock()
-		batch := c.pending
-		c.pending = nil
-		c.sending = len(batch) > 0
-		c.mu.Unlock()
-		if len(batch) == 0 {
-			return
+// invalidate sends those who have read the key that it has changed, once.
+func (e *emulation) invalidate(key string) {
+	for peer, keys := range e.tracked {
+		if !keys[key] {
+			continue
 		}
-		if _, err := c.Conn.Write(batch); err != nil {
-			_ = c.Close() // sending stays true: nothing is to be sent any more.
-			return
-		}
+		delete(keys, key)
+		peer.Block(func(w *server.Writer) {
+			w.WritePushLen(2)
+			w.WriteBulk("invalidate")
+			w.WriteLen(1)
+			w.WriteBulk(key)
+			w.Flush()
+		})
 	}
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
-	"miracle.dev/scaledjob-operator/test/kit/redistest/program"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 const (
@@ -88,10 +88,10 @@ func newSandbox() (box *sandbox.Sandbox, port, addr string, err error) {
 	return box, port, net.JoinHostPort(host, port), nil
 }
 
-// Start finds a redis-server, see program.Path, starts it on a free port and returns
+// Start finds a redis-server, see package programs, starts it on a free port and returns
 // when it answers. The context bounds the start, not the life of the server.
 func Start(ctx context.Context, opts Options) (*Server, error) {
-	path, err := program.Path(ctx, opts.Log)
+	path, err := programs.Path(ctx, opts.Log, "redis-server")
 	if err != nil {
 		return nil, err
 	}

@@ -11,87 +11,11 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
 const timeout = 30 * time.Second
-
-func TestPushIsNotified(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{})
-	messages := subscribe(t, server, "emails")
-
-	g.Expect(server.Client().LPush(t.Context(), "emails", "hello").Err()).To(Succeed())
-	g.Eventually(messages).WithTimeout(timeout).Should(Receive(HaveField("Payload", "lpush")))
-}
-
-func TestOptionsWinOverDefaults(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		options redistest.Options
-		setting string
-		want    string
-	}{
-		"default events": {setting: "notify-keyspace-events", want: "glK"},
-		"other events":   {options: redistest.Options{Events: "Kz"}, setting: "notify-keyspace-events", want: "zK"},
-		"no events":      {options: redistest.Options{Events: redistest.NoEvents}, setting: "notify-keyspace-events", want: ""},
-		"arguments":      {options: redistest.Options{Args: []string{"--databases", "3"}}, setting: "databases", want: "3"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			server := redistest.New(t, test.options)
-			values, err := server.Client().ConfigGet(t.Context(), test.setting).Result()
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(values).To(HaveKeyWithValue(test.setting, test.want))
-		})
-	}
-}
-
-func TestStartReturnsThoughAnswersNeedAPassword(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{Args: []string{"--requirepass", "secret"}})
-
-	g.Expect(server.Client().Ping(t.Context()).Err()).To(MatchError(ContainSubstring("NOAUTH")))
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Password: "secret"})
-	t.Cleanup(func() { _ = client.Close() })
-	g.Expect(client.Ping(t.Context()).Err()).To(Succeed())
-}
-
-func TestClientOfAUserMayDoWhatOthersMayNot(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{User: "tester"})
-	g.Expect(server.Client().Do(t.Context(), "ACL", "SETUSER", "default", "off").Err()).To(Succeed())
-	g.Expect(server.Client().LPush(t.Context(), "emails", "hello").Err()).To(Succeed())
-	other := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	t.Cleanup(func() { _ = other.Close() })
-	g.Expect(other.LLen(t.Context(), "emails").Err()).To(MatchError(ContainSubstring("NOAUTH")))
-}
-
-func TestRestartKeepsPortAndNotifications(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{})
-	addr := server.Addr()
-	g.Expect(server.Client().LPush(t.Context(), "emails", "lost").Err()).To(Succeed())
-
-	g.Expect(server.Kill()).To(Succeed())
-	_, err := net.DialTimeout("tcp", addr, timeout)
-	g.Expect(err).To(HaveOccurred())
-
-	g.Expect(server.Restart(t.Context())).To(Succeed())
-	g.Expect(server.Addr()).To(Equal(addr))
-	messages := subscribe(t, server, "emails")
-	depth, err := server.Client().LPush(t.Context(), "emails", "kept").Result()
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(depth).To(Equal(int64(1)), "a restarted server is empty")
-	g.Eventually(messages).WithTimeout(timeout).Should(Receive(HaveField("Payload", "lpush")))
-}
 
 func TestPausedServerKeepsConnectionsAndAnswersNothing(t *testing.T) {
 	t.Parallel()
@@ -127,14 +51,4 @@ func TestStartSaysWhyTheServerEnded(t *testing.T) {
 	g := NewWithT(t)
 	_, err := redistest.Start(t.Context(), redistest.Options{Args: []string{"--no-such-setting", "1"}})
 	g.Expect(err).To(MatchError(ContainSubstring("no-such-setting")))
-}
-
-// subscribe returns the notifications of a key, once the subscription stands.
-func subscribe(t *testing.T, server *redistest.Server, key string) <-chan *redis.Message {
-	t.Helper()
-	subscription := server.Client().Subscribe(t.Context(), "__keyspace@0__:"+key)
-	t.Cleanup(func() { _ = subscription.Close() })
-	_, err := subscription.Receive(t.Context())
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return subscription.Channel()
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"miracle.dev/scaledjob-operator/test/kit/redistest/program"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 // MasterName is the name that the sentinels of StartReplicated have for the master.
@@ -120,7 +120,7 @@ func (r *Replicated) AddSentinel(ctx context.Context, config ...string) (*Server
 // startSentinel starts a sentinel. It keeps what it knows in its configuration.
 func (r *Replicated) startSentinel(ctx context.Context, config []string) (*Server, error) {
 	opts := r.opts
-	path, err := program.Path(ctx, opts.Log)
+	path, err := programs.Path(ctx, opts.Log, "redis-server")
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ package workers
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -22,12 +21,7 @@ type Ledger struct {
 }
 
 // fate is what became of a message.
-type fate struct {
-	pushed time.Time
-	// wait is how long it was until the message was first taken.
-	wait          time.Duration
-	taken, served int
-}
+type fate struct{ taken, served int }
 
 // pushing returns the body of a new message, which is pushed right after that.
 func (l *Ledger) pushing() (body string) {
@@ -37,7 +31,7 @@ func (l *Ledger) pushing() (body string) {
 		l.messages = map[string]*fate{}
 	}
 	body = fmt.Sprint("message-", len(l.messages)+1)
-	l.messages[body] = &fate{pushed: time.Now()}
+	l.messages[body] = &fate{}
 	return body
 }
 
@@ -46,15 +40,11 @@ func (l *Ledger) claimed(body string, found bool, ready time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.claims = append(l.claims, time.Since(ready))
-	message := l.messages[body]
 	if !found {
 		l.wasted++
 		return
 	}
-	if message.taken == 0 {
-		message.wait = time.Since(message.pushed)
-	}
-	message.taken++
+	l.messages[body].taken++
 }
 
 func (l *Ledger) served(body string) {
@@ -68,6 +58,13 @@ func (l *Ledger) Pushed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.messages)
+}
+
+// Taken returns how many messages have been taken.
+func (l *Ledger) Taken() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.having(func(f *fate) bool { return f.taken > 0 }))
 }
 
 // Served returns how many messages have been finished.
@@ -108,18 +105,4 @@ func (l *Ledger) Late(grace time.Duration) int {
 	defer l.mu.Unlock()
 	late := slices.DeleteFunc(slices.Clone(l.claims), func(took time.Duration) bool { return took <= grace })
 	return len(late)
-}
-
-// Waits returns for how long each message that was taken had waited, the shortest first.
-func (l *Ledger) Waits() []time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var waits []time.Duration
-	for of := range maps.Values(l.messages) {
-		if of.taken > 0 {
-			waits = append(waits, of.wait)
-		}
-	}
-	slices.Sort(waits)
-	return waits
 }

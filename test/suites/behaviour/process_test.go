@@ -27,7 +27,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
@@ -210,7 +210,7 @@ func TestProfilesAreServedUntilTheOperatorEnds(t *testing.T) {
 func TestAddressesThatOthersReachServeNoProfiles(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	path, err := binary.Path(t.Context(), nil)
+	path, err := programs.Operator(t.Context(), nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	output, err := exec.CommandContext(t.Context(), path, "--pprof-bind-address=:6060").CombinedOutput()
 	var exit *exec.ExitError

@@ -205,7 +205,6 @@ func TestPackagesImportLowerLayersOnly(t *testing.T) {
 		}
 		return part, -1
 	}
-	const module = "miracle.dev/scaledjob-operator/"
 	for _, tree := range []string{"api", "cmd", "internal"} {
 		g.Expect(filepath.WalkDir(filepath.Join(root, tree), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

@@ -219,7 +219,7 @@ func TestJobsComeWhileOthersWork(t *testing.T) {
 			g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
 		}
 		for _, c := range p.crews {
-			g.Eventually(c.Waits).WithTimeout(timeout).Should(HaveLen(jobs), "messages that were taken of %s", c.scaledJob.Object.Name)
+			g.Eventually(c.Taken).WithTimeout(timeout).Should(Equal(jobs), "messages that were taken of %s", c.scaledJob.Object.Name)
 		}
 	}
 }
@@ -235,7 +235,7 @@ func TestControlCountOfWaitingMessagesAlone(t *testing.T) {
 	c := newCrew(t, namespace, "waiting", endlessPace, workers.PopAtStart(redis.Client(), namespace+":queue"), suspended)
 	g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
 	g.Expect(c.scaledJob.Update(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })).To(Succeed())
-	g.Eventually(c.Waits).WithTimeout(timeout).Should(HaveLen(crewLimit / 2))
+	g.Eventually(c.Taken).WithTimeout(timeout).Should(Equal(crewLimit / 2))
 	g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
 	c.scaledJob.awaitReconciles(t, by, restReconciles)
 	g.Expect(c.scaledJob.Witness.CatchUp(t.Context())).To(Succeed())

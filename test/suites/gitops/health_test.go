@@ -107,7 +107,7 @@ func TestHealthOfRecordedObjects(t *testing.T) {
 func TestHealthOfAnOperatorsObjects(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	redis := redistest.NewEmulated(t, redistest.EmulatedOptions{Events: "Kgl"})
+	redis := redistest.New(t, redistest.Options{Events: "Kgl"})
 	namespace := control.NewNamespace(t, "health")
 	running := operator.New(t, operator.Options{Cluster: control, Args: []string{"--watch-namespaces=" + namespace}, Log: os.Stderr})
 	create := func(name string, change scene.Change) *scene.ScaledJob {

@@ -8,15 +8,11 @@ package gitops
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -25,10 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
-	"miracle.dev/scaledjob-operator/test/kit/cluster/toolcache"
-	"miracle.dev/scaledjob-operator/test/kit/gobuild"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/progress"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 const (
@@ -52,7 +46,7 @@ func TestMain(m *testing.M) {
 }
 
 func start(ctx context.Context) (err error) {
-	if engines, err = buildEngines(ctx, os.Stderr); err != nil {
+	if engines, err = programs.Path(ctx, os.Stderr, "gitops-engines"); err != nil {
 		return err
 	}
 	control, api, err = operator.StartCluster(ctx, cluster.Options{ControllerManager: true, Log: os.Stderr})
@@ -64,34 +58,6 @@ func stop(context.Context) error {
 		return nil
 	}
 	return control.Stop()
-}
-
-// buildEngines compiles the program, once per version of its source.
-func buildEngines(ctx context.Context, log io.Writer) (string, error) {
-	version := sha256.New()
-	files, err := filepath.Glob("engines/*")
-	if err != nil {
-		return "", err
-	}
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return "", err
-		}
-		_, _ = fmt.Fprintf(version, "%s %d\n%s", file, len(content), content)
-	}
-	const name = "engines"
-	tool := toolcache.Tool{
-		Program:  name,
-		Folder:   fmt.Sprintf("gitops-engines-%x-%s-%s-%s", version.Sum(nil)[:8], runtime.Version(), runtime.GOOS, runtime.GOARCH),
-		Activity: "the engines of Argo CD and Flux",
-		Make: func(ctx context.Context, dir string, line *progress.Line) error {
-			build := gobuild.Build{Dir: "engines", Flags: []string{"-buildvcs=false"}, Packages: []string{"."}, Output: filepath.Join(dir, name)}
-			return build.Run(ctx, line)
-		},
-	}
-	dir, err := tool.Dir(ctx, log)
-	return filepath.Join(dir, name), err
 }
 
 // question and answer are those of the program engines.

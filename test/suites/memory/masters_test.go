@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -143,10 +143,10 @@ func (a *announcing) scaledJobsOn(count int, redis string) contents {
 // A namespace that names Clusters of very many masters makes the operator hold no more servers than the namespace may use.
 func TestMastersOfManyClusters(t *testing.T) {
 	g := NewWithT(t)
-	redis, nodes := redistest.NewEmulated(t, redistest.EmulatedOptions{}), newAnnouncing(t)
+	redis, nodes := redistest.New(t, redistest.Options{}), newAnnouncing(t)
 	server := newAPIServer(t, cronJobs(0), nodes.scaledJobsOn(onClusters+1, redis.Addr()))
 	g.Expect(redis.Client().LPush(t.Context(), "sj-0", 1, 2).Err()).To(Succeed())
-	path, err := binary.Shipped(t.Context(), nil)
+	path, err := programs.Shipped(t.Context(), nil)
 	g.Expect(err).NotTo(HaveOccurred())
 
 	running := operator.New(t, operator.Options{Config: &rest.Config{Host: server.URL}, Path: path, Timeout: timeout})

@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
@@ -153,7 +153,7 @@ func TestMemoryOfTheShippedBinary(t *testing.T) {
 func (a attack) run(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
-	redis := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	redis := redistest.New(t, redistest.Options{})
 	server := newAPIServer(t, a.jobs, scaledJobs(a.scaledJobs+1, redis.Addr(), a.template, a.hangs))
 	if a.hangs {
 		server.hold()
@@ -165,7 +165,7 @@ func (a attack) run(t *testing.T) {
 			withJobs++
 		}
 	}
-	path, err := binary.Shipped(t.Context(), nil)
+	path, err := programs.Shipped(t.Context(), nil)
 	g.Expect(err).NotTo(HaveOccurred())
 
 	running := operator.New(t, operator.Options{Config: &rest.Config{Host: server.URL}, Path: path, Timeout: timeout})

@@ -18,7 +18,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
@@ -35,7 +35,7 @@ func TestMemoryBesideARealAPIServer(t *testing.T) {
 	control, api, err := operator.StartCluster(t.Context(), cluster.Options{Log: os.Stderr})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { g.Expect(control.Stop()).To(Succeed()) })
-	redis := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	redis := redistest.New(t, redistest.Options{})
 	tenant, neighbour := control.NewNamespace(t, "tenant-"), control.NewNamespace(t, "neighbour-")
 	g.Expect(createAll(t, api, usual, func(i int) client.Object { return usualJob(tenant, i) })).To(Succeed())
 	g.Expect(createAll(t, api, annotated, func(i int) client.Object { return annotatedJob(tenant, i) })).To(Succeed())
@@ -47,7 +47,7 @@ func TestMemoryBesideARealAPIServer(t *testing.T) {
 	}
 	g.Expect(api.Create(t.Context(), small)).To(Succeed())
 	g.Expect(redis.Client().LPush(t.Context(), "small", 1, 2).Err()).To(Succeed())
-	path, err := binary.Shipped(t.Context(), nil)
+	path, err := programs.Shipped(t.Context(), nil)
 	g.Expect(err).NotTo(HaveOccurred())
 
 	running := operator.New(t, operator.Options{Cluster: control, Path: path, Timeout: timeout})

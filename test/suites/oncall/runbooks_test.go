@@ -16,7 +16,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/test/kit/cluster/binaries"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	prometheuskit "miracle.dev/scaledjob-operator/test/kit/prometheus"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
@@ -179,7 +179,7 @@ func (s *stage) filled(line string) string {
 
 // shell runs a command as the administrator, with the log of the operator instead of that of its Pods.
 func (s *stage) shell(line string) (string, error) {
-	path, err := binaries.Path(s.t.Context(), os.Stderr, binaries.Kubectl)
+	path, err := programs.Path(s.t.Context(), os.Stderr, "kubectl")
 	if err != nil {
 		return "", err
 	}

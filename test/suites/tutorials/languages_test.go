@@ -13,7 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/test/kit/gobuild"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 // workersFolder has the workers that the page shows.
@@ -33,24 +33,24 @@ var languages = map[string]language{
 	"go":     {file: "worker.go"},
 }
 
-// built is the folder of the worker in Go.
+// built is the folder of the workers in Go.
 var built string
 
-func buildWorker(ctx context.Context) (err error) {
+func buildWorkers(ctx context.Context) (err error) {
 	if built, err = os.MkdirTemp("", "worker"); err != nil {
 		return err
 	}
-	_, err = gobuild.Command{Dir: root}.Output(ctx, "build", "-buildvcs=false", "-o", filepath.Join(built, "worker"), "./"+workersFolder)
+	_, err = programs.Go(ctx, root, "build", "-buildvcs=false", "-o", built+"/", "./"+workersFolder, "./"+sentinelFolder)
 	return err
 }
 
-func removeWorker() error { return os.RemoveAll(built) }
+func removeWorkers() error { return os.RemoveAll(built) }
 
 // command returns the command of the worker. Without its language on this machine, the test is skipped.
 func (l language) command(t *testing.T) []string {
 	t.Helper()
 	if l.program == "" {
-		return []string{filepath.Join(built, "worker")}
+		return []string{filepath.Join(built, "workers")}
 	}
 	if _, err := exec.LookPath(l.program); errors.Is(err, exec.ErrNotFound) {
 		// The workers in shell and Go run everywhere, and pass the same tests.

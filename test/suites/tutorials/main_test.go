@@ -48,7 +48,7 @@ var shared struct {
 }
 
 func start(ctx context.Context) (err error) {
-	if err := buildWorker(ctx); err != nil {
+	if err := buildWorkers(ctx); err != nil {
 		return err
 	}
 	if shared.redis, err = redistest.Start(ctx, redistest.Options{Events: sampleEvents, Log: os.Stderr}); err != nil {
@@ -62,7 +62,7 @@ func start(ctx context.Context) (err error) {
 }
 
 func stop(ctx context.Context) error {
-	errs := []error{removeWorker()}
+	errs := []error{removeWorkers()}
 	if shared.operator != nil {
 		errs = append(errs, shared.operator.Stop(ctx))
 	}

@@ -23,6 +23,8 @@ const (
 	bullMQ         = tutorials + "/bullmq.md"
 	bullMQFolder   = tutorials + "/bullmq"
 	reliableWorker = tutorials + "/write-a-reliable-worker.md"
+	behindSentinel = "docs/how-to/redis-sentinel.md"
+	sentinelFolder = "docs/how-to/sentinel"
 )
 
 // update writes the files into the pages, with -run TestPagesShowTheFiles.
@@ -39,6 +41,7 @@ func filesOf() map[string][]string {
 			bullMQFolder + "/scaledjob.yaml", bullMQFolder + "/worker.mjs", bullMQFolder + "/Dockerfile", bullMQFolder + "/add.mjs",
 		},
 		reliableWorker: {workersFolder + "/scaledjob.yaml"},
+		behindSentinel: {sentinelFolder + "/scaledjob.yaml", sentinelFolder + "/worker.go"},
 	}
 	for _, each := range languages {
 		files[reliableWorker] = append(files[reliableWorker], workersFolder+"/"+each.file)

@@ -8,10 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -101,22 +99,6 @@ func playParent() {
 	<-child.Exited()
 }
 
-func TestWaitReady(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	process, err := newSandbox(t).Start("sleep", "sleep", "3600")
-	g.Expect(err).NotTo(HaveOccurred())
-
-	questions := 0
-	g.Expect(process.WaitReady(t.Context(), func(context.Context) error {
-		if questions++; questions < 3 {
-			return errors.New("not yet")
-		}
-		return nil
-	})).To(Succeed())
-	g.Expect(questions).To(Equal(3))
-}
-
 func TestWaitReadySaysWhyAProcessEnded(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -139,71 +121,6 @@ func TestWaitReadyEndsWithItsContext(t *testing.T) {
 		return errors.New("not yet")
 	})
 	g.Expect(err).To(And(MatchError(ContainSubstring("not yet")), MatchError(context.Canceled)))
-}
-
-func TestStartOfAMissingProgram(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	_, err := newSandbox(t).Start("ghost", filepath.Join(t.TempDir(), "ghost"))
-	g.Expect(err).To(MatchError(os.ErrNotExist))
-}
-
-func TestARelativePathIsTheCallers(t *testing.T) {
-	g := NewWithT(t)
-	t.Chdir(t.TempDir())
-	g.Expect(os.WriteFile("script", []byte("#!/bin/sh\npwd\n"), 0o755)).To(Succeed())
-	box := newSandbox(t)
-	process, err := box.Start("script", "./script")
-	g.Expect(err).NotTo(HaveOccurred())
-	<-process.Exited()
-	g.Expect(os.ReadFile(filepath.Join(box.Dir(), "script.log"))).To(BeEquivalentTo(box.Dir() + "\n"))
-}
-
-func TestLogIsKeptOverASecondStart(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	box := newSandbox(t)
-	for _, word := range []string{"one", "two"} {
-		process, err := box.Start("echo", "echo", word)
-		g.Expect(err).NotTo(HaveOccurred())
-		<-process.Exited()
-	}
-	g.Expect(os.ReadFile(filepath.Join(box.Dir(), "echo.log"))).To(BeEquivalentTo("one\ntwo\n"))
-}
-
-func TestStartWithAddsToTheEnvironment(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	box := newSandbox(t)
-	process, err := box.StartWith([]string{"ADDED=value"}, "shell", "/bin/sh", "-c", `echo "$ADDED, $PATH"`)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(process.Wait(t.Context())).To(Succeed())
-	g.Expect(os.ReadFile(filepath.Join(box.Dir(), "shell.log"))).To(BeEquivalentTo("value, " + os.Getenv("PATH") + "\n"))
-}
-
-func TestPortsAreDistinct(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	ports := map[int]bool{}
-	for range 20 {
-		box := newSandbox(t)
-		for range 20 {
-			port, err := box.Port()
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(ports).NotTo(HaveKey(port))
-			ports[port] = true
-		}
-	}
-}
-
-func TestPortCanBeListenedOn(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	port, err := newSandbox(t).Port()
-	g.Expect(err).NotTo(HaveOccurred())
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(listener.Close()).To(Succeed())
 }
 
 func newSandbox(t *testing.T) *sandbox.Sandbox {

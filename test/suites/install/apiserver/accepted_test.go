@@ -14,7 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
@@ -128,7 +128,7 @@ func TestEachFlagIsAValue(t *testing.T) {
 
 func operatorPath(t *testing.T) string {
 	t.Helper()
-	path, err := binary.Path(t.Context(), nil)
+	path, err := programs.Operator(t.Context(), nil)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return path
 }

@@ -108,7 +108,8 @@ func TestATallyHasAFigureForEachProgramAndWork(t *testing.T) {
 	found.add(p, "burst", "Jobs/s", 0, values{p.loop: {900, 1200}})
 	found.add(p, "burst", "Jobs/s", 0, values{p.loop: {1100}, p.rival: {1000}})
 	g.Expect(found.figures()).To(Equal([]results.Figure{
-		{Work: "minimal loop: push → Job, p99", Unit: "ms", Ours: 5}, {Work: "KEDA: push → Job, p99", Unit: "ms", Ours: 6},
+		{Work: "minimal loop: push → Job, p99", Unit: "ms", Ours: 5},
+		{Work: "KEDA: push → Job, p99", Unit: "ms", Ours: 6},
 		{Work: "minimal loop: burst", Unit: "Jobs/s", Ours: 1100, Rounds: []float64{900, 1200, 1100}},
 		{Work: "KEDA: burst", Unit: "Jobs/s", Ours: 1000, Rounds: []float64{1000}},
 	}))

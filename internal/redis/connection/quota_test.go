@@ -20,7 +20,6 @@ import (
 var (
 	one   = claim{serverDatabase: serverDatabase{endpoint: auth.Endpoint{Address: "one:6379"}}}
 	other = claim{serverDatabase: serverDatabase{endpoint: auth.Endpoint{Address: "one:6379"}, number: 1}}
-	two   = claim{serverDatabase: serverDatabase{endpoint: auth.Endpoint{Address: "two:6379"}}}
 )
 
 func TestWhatIsClaimed(t *testing.T) {

@@ -68,7 +68,7 @@ func render(ctx context.Context, bundle string) (string, error) {
 }
 
 // crdFolder is the folder with the CustomResourceDefinitions.
-func crdFolder(ctx context.Context) (string, error) {
+func crdFolder() (string, error) {
 	root, err := programs.Root()
 	return filepath.Join(root, "config", "crd", "bases"), err
 }
@@ -98,7 +98,7 @@ func withoutDeployments(manifests string) (io.Reader, error) {
 // StartCluster starts a cluster with the CRD and the other objects of the operator installed, and returns it with a
 // client of the administrator. The garbage collector and quotas know ScaledJobs from the start.
 func StartCluster(ctx context.Context, opts cluster.Options) (*cluster.Cluster, client.WithWatch, error) {
-	crds, err := crdFolder(ctx)
+	crds, err := crdFolder()
 	if err != nil {
 		return nil, nil, err
 	}

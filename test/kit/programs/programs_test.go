@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -90,7 +91,7 @@ func (m *mirror) run(t *testing.T, env ...string) (out, said string, err error) 
 	t.Helper()
 	var stdout, stderr strings.Builder
 	cmd := exec.CommandContext(t.Context(), m.path("hack/programs.sh"), "kubectl")
-	cmd.Env, cmd.Stdout, cmd.Stderr = append(m.env, env...), &stdout, &stderr
+	cmd.Env, cmd.Stdout, cmd.Stderr = slices.Concat(m.env, env), &stdout, &stderr
 	err = cmd.Run()
 	return stdout.String(), stderr.String(), err
 }

@@ -87,7 +87,7 @@ func (e *emulation) serve(peer *server.Peer, name string, args ...string) bool {
 	switch {
 	case changes && len(args) > 0:
 		e.change(peer, event, argv)
-	case name == "CLIENT" && len(args) > 1 && strings.EqualFold(args[0], "TRACKING"):
+	case name == "CLIENT" && switchesTracking(args):
 		e.track(peer)
 	case name == "LLEN" && len(args) == 1 && peer.Resp3:
 		// With RESP3, a connection with subscriptions may run it, which miniredis does not allow.
@@ -103,6 +103,10 @@ func (e *emulation) serve(peer *server.Peer, name string, args ...string) bool {
 		peer.WriteError("ERR unknown command: the emulated Redis does not know " + name)
 	}
 	return true
+}
+
+func switchesTracking(args []string) bool {
+	return len(args) > 1 && strings.EqualFold(args[0], "TRACKING")
 }
 
 // run runs a command, and returns its reply.

@@ -21,13 +21,15 @@ help: ## Show this list.
 
 ##@ Try it
 
+DEMO = $(if $(REDIS),-redis='$(REDIS)') $(if $(KEEP),-keep) $(SCENE)
 .PHONY: demo
 demo: ## Show the operator at work, then remove everything. | SCENE=burst plays one scene, SCENE=list lists them. REDIS=host:port uses your Redis. | KEEP=1 leaves everything running until Ctrl-C.
-	@[ -e bin/demo ] || printf "%s\n" "The demo takes 90 seconds. Before that, it is compiled, which takes minutes the first time." "Ctrl-C stops it, and the same command continues."
-	@hack/programs.sh etcd kube-apiserver kube-controller-manager > /dev/null && \
+	@instead=$$(go run ./hack/demo/check $(DEMO)); [ -z "$$instead" ] || { echo "$$instead"; exit; }; \
+	[ -e bin/demo ] || printf "%s\n" "The demo takes 90 seconds. Before that, it is compiled, which takes minutes the first time." "Ctrl-C stops it, and the same command continues."; \
+	hack/programs.sh etcd kube-apiserver kube-controller-manager > /dev/null && \
 	hack/programs.sh compile "the demo" bin/demo -buildvcs=false -ldflags=-w ./hack/demo && \
 	hack/programs.sh compile "the operator" /dev/null -buildvcs=false -ldflags=-w ./cmd && \
-	bin/demo $(if $(REDIS),-redis='$(REDIS)') $(if $(KEEP),-keep) $(SCENE) || [ $$? = 130 ]
+	bin/demo $(DEMO) || [ $$? = 130 ]
 
 .PHONY: picture
 picture: ## Regenerate docs/images/demo.svg from a real run, on a real Redis. Needs tmux and redis-cli.

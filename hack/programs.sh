@@ -89,7 +89,7 @@ follow() {
 compile() {
 	local name=$1 file=$2 list
 	shift 2
-	list=$(mktemp)
+	list=$(mktemp "${GOTMPDIR:-${TMPDIR:-/tmp}}/packages.XXXXXX")
 	GOGC=400 go list -deps -f '{{if and .StaleReason (ne .StaleReason "not installed but available in build cache")}}{{.ImportPath}}{{end}}' \
 		"$@" 2>&1 > "$list" | follow "Downloading modules of $name" 0
 	local stale
@@ -155,6 +155,9 @@ fetch() {
 		--max-filesize 1000000000 --retry 1 "$1"
 }
 
+# missed HOST CODE leaves a host alone for the rest of this run, unless it has answered that there is no such file.
+missed() { [ "$2" = 22 ] || unreachable="$unreachable $1 "; }
+
 # download NAME downloads a program that is published, and keeps it only if its SHA-256 is right.
 download() {
 	local platform=$os/$arch file sums host digest got trust='checking the SHA-256 in the source'
@@ -171,15 +174,15 @@ download() {
 	host=${mirror#https://}$file host=${host%%/*}
 	host=${host##*@} # without credentials
 	case $unreachable in *" $host "*) return 1 ;; esac
-	digest=$(awk -v file="$file" '$2 == file {print $1}' "$hack/digests.txt")
+	digest=$(awk -v file="$file" '$2 == file {print $1}' "$hack/digests.txt") || fail "$hack/digests.txt can't be read."
 	if [ -z "$digest" ]; then
 		trust='trusting its checksum'
-		sums=$(fetch "$mirror$sums") || { unreachable="$unreachable $host " && return 1; }
+		sums=$(fetch "$mirror$sums") || { missed "$host" $?; return 1; }
 		digest=$(awk -v name="${file##*/}" 'NF == 1 || $2 == name || $2 == "*" name {print $1; exit}' <<< "$sums")
 	fi
 	[ -n "$digest" ] || { say "There is no SHA-256 of $1 on $host." && return 1; }
 	say "Downloading $1 $version from $host, $trust."
-	fetch "$mirror$file" > "$new/download" || { unreachable="$unreachable $host " && return 1; }
+	fetch "$mirror$file" > "$new/download" || { missed "$host" $?; return 1; }
 	got=$(sha256 < "$new/download")
 	if [ "$got" != "$digest" ]; then
 		say "$1 from $host can't be used: its SHA-256 is $got instead of $digest."
@@ -276,7 +279,8 @@ operator() {
 	lock "$folder"
 	mkdir -p "$cache/$folder"
 	touch "$cache/$folder"
-	find "$cache" -maxdepth 1 -type d -name 'operator-*' -mtime +7 -exec rm -rf {} +
+	# Another process may remove them too.
+	find "$cache" -maxdepth 1 -type d -name 'operator-*' -mtime +7 -exec rm -rf {} + 2> /dev/null || true
 	# What git says of the source must not have the file replaced while tests run.
 	local flags=(-buildvcs=false -ldflags=-w)
 	case $1 in *-quick*) flags+=(-tags=quickretry) ;; esac
@@ -310,8 +314,9 @@ show() {
 	[ "$1" != kubectl ] || version='version --client'
 	# shellcheck disable=SC2086 # Two words.
 	"$path" $version 2> /dev/null && return
+	case $path in "$cache"/*) ;; *) fail "$path does not run." ;; esac
 	folder=${path#"$cache/"}
-	fail "$path does not run. If it is in the cache, remove the folder $cache/${folder%%/*}, and the same command makes it again."
+	fail "$path does not run. Remove the folder $cache/${folder%%/*}, and the same command makes it again."
 }
 
 hack=$(cd "$(dirname "$0")" && pwd)
@@ -320,6 +325,7 @@ if [ "${1:-}" = compile ]; then
 	exit
 fi
 cache=${SCALEDJOB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/scaledjob-operator}
+case $cache in /*) ;; *) fail "$cache is a relative path, and each test runs in a folder of its own." ;; esac
 mkdir -p "$cache" || fail "SCALEDJOB_CACHE selects another folder; about 500 MB are needed."
 cache=$(cd "$cache" && pwd)
 minor=${K8S:-1.37}

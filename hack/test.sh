@@ -29,7 +29,7 @@ stoppable() {
 	return "$code"
 }
 
-# compile compiles what the tests of packages import, because Go does not show how far it is with tests. An error is not
+# compile PACKAGES [-race] compiles what the tests of packages import, because Go does not show how far it is with tests. An error is not
 # the end: it fails the tests of some packages, and those of others run.
 compile() {
 	local imports race=${2:-}

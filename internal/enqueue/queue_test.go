@@ -275,6 +275,23 @@ func TestParkedRequestsAreServedByDeadline(t *testing.T) {
 	})
 }
 
+// Of the namespaces that may have it, the one whose request has the earliest deadline gets the worker.
+func TestTheMostUrgentNamespaceIsServedFirst(t *testing.T) {
+	t.Parallel()
+	withWorkers(t, 32, func(w *workers) {
+		w.wants("first", 0, 16, PriorityGrowth)
+		w.wants("second", 0, 8, PriorityGrowth)
+		w.wants("second", 8, 9, PriorityResync)
+		w.wants("third", 0, 4, PriorityGrowth)
+		w.wants("third", 4, 5, PriorityGrowth)
+		w.Expect(w.parked).To(And(HaveKeyWithValue("second", 1), HaveKeyWithValue("third", 1)))
+		for w.parked["third"] > 0 {
+			w.end("first")
+		}
+		w.Expect(w.parked["second"]).To(Equal(1), "a resync waits for growth")
+	})
+}
+
 // What one namespace gives back is for all who wait.
 func TestNothingIsReserved(t *testing.T) {
 	t.Parallel()

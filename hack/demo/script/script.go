@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package script says which scenes the demo has, and which of them a command line chooses. It imports little, so that
-// bin/prepare finds a mistake in the command line before it compiles the demo.
+// a mistake in the command line is found before the demo is compiled.
 package script
 
 import (

@@ -55,7 +55,7 @@ type Options struct {
 	// Networks are those that Redis may be in although they are denied, as
 	// --redis-allow-cidrs takes them. Empty means all loopback addresses.
 	Networks string
-	// Path is the program to run. Empty means that of Binary.
+	// Path is the program to run. Empty means that of programs.Operator.
 	Path string
 	// Timeout bounds the start once the binary is there. 0 means a minute.
 	Timeout time.Duration
@@ -83,7 +83,7 @@ type Operator struct {
 	logs  string // of an operator that has ended
 }
 
-// Start builds the operator if need be, see Binary, starts it and returns when it is ready: its caches are filled,
+// Start builds the operator if need be, see programs.Operator, starts it and returns when it is ready: its caches are filled,
 // though another operator may be leading. It serves its probes and, over HTTP, its metrics on free ports. The context
 // bounds the start, not the life of the operator.
 func Start(ctx context.Context, opts Options) (*Operator, error) {

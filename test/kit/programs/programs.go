@@ -151,7 +151,7 @@ func Go(ctx context.Context, dir string, args ...string) (string, error) {
 }
 
 // run runs a command and returns its standard output. Its standard error is in the error, unless it goes elsewhere. When
-// the context ends, the command is interrupted, so that it removes its files.
+// the context ends, the command is interrupted. What a script compiles at that moment goes on, and keeps its lock.
 func run(cmd *exec.Cmd) (string, error) {
 	var output, said bytes.Buffer
 	cmd.Stdout = &output

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package redistest starts real Redis servers that keep nothing on disk unless told, have keyspace notifications on,
-// and can be killed, restarted and paused; and emulated ones for tests and demonstrations that need no proof.
+// and can be killed, restarted and paused; and emulates one for the demo.
 package redistest
 
 import (

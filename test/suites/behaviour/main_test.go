@@ -3,7 +3,7 @@
 
 // Package behaviour tests what the operator promises, from outside: the real binary, run as the ServiceAccount that is
 // shipped, turns messages in real Redis servers into Jobs of a real API server. Kubernetes' own controllers run the
-// Jobs, and clean them up. Only the containers are simulated, see workers.
+// Jobs, and clean them up. Only the containers are simulated, see the simulated Node of package cluster.
 //
 // Most tests share one operator and one Redis server. That operator serves every namespace of a control plane where
 // Pods run. Each test has a namespace and its queues to itself. Tests about the life of an operator start their own,

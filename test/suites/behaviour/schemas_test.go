@@ -139,7 +139,8 @@ func TestObjectsOfAnOlderSchemaHarmNoOther(t *testing.T) {
 	}
 	s.awaitReconciles(slices.Collect(maps.Keys(illQueues))...)
 	for name := range illQueues {
-		desired, _, _ := unstructured.NestedInt64(s.object(name).Object, "status", "desiredJobs")
+		desired, _, err := unstructured.NestedInt64(s.object(name).Object, "status", "desiredJobs")
+		s.Expect(err).NotTo(HaveOccurred(), name)
 		s.Expect(desired).To(BeNumerically(">=", 0), name)
 	}
 	for name := range illKinds {

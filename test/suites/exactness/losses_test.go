@@ -154,9 +154,6 @@ func (p *proxy) refuse() (first []*inject.Rule, end func()) {
 	return first, others.End
 }
 
-// countedJobs is what a quota calls the number of Jobs.
-const countedJobs corev1.ResourceName = "count/jobs.batch"
-
 const (
 	// room is how many Jobs the quota allows.
 	room = 5
@@ -235,13 +232,13 @@ func setQuota(t *testing.T, namespace string, jobs int) {
 	limit := resource.MustParse(strconv.Itoa(jobs))
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "jobs"}}
 	_, err := controllerutil.CreateOrUpdate(t.Context(), api, quota, func() error {
-		quota.Spec.Hard = corev1.ResourceList{countedJobs: limit}
+		quota.Spec.Hard = corev1.ResourceList{scene.JobCount: limit}
 		return nil
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(func(g Gomega) {
 		g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(quota), quota)).To(Succeed())
-		g.Expect(quota.Status.Hard[countedJobs]).To(Equal(limit))
+		g.Expect(quota.Status.Hard[scene.JobCount]).To(Equal(limit))
 	}).WithTimeout(timeout).Should(Succeed())
 }
 

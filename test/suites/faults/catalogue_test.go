@@ -208,7 +208,7 @@ func TestForgedNotificationsCostFewPasses(t *testing.T) {
 // deafness is how long a wake-up must not come to be deemed lost. The operator would have found what is wrong by then.
 const deafness = atNextPing + 3*time.Second
 
-// The negative control: before the same fault and the same oracle, the watcher that one writes first loses wake-ups.
+// The control: a watcher that reads the queue before it subscribes loses wake-ups under the same fault.
 func TestControlWatcherThatReadsBeforeItSubscribes(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -1,9 +1,9 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package security tests what is promised of Redis servers that ask who is there, of those who may not be believed, and
-// of tenants who share an operator: the real binary, as the ServiceAccount that is shipped, a real API server and real
-// Redis servers. At the end, everything that the operator has said to anybody is searched for the secrets that the
+// Package security tests that nobody sees the passwords and keys of Redis servers, that credentials can change while they
+// are in use, and that tenants who share an operator do not disturb each other: with the real binary, as the
+// ServiceAccount that is shipped, a real API server and real Redis servers. At the end, everything that the operator has said to anybody is searched for the secrets that the
 // tests have given it.
 package security
 

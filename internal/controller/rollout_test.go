@@ -249,7 +249,7 @@ func TestJobsOfEveryEarlierTemplateAreReplaced(t *testing.T) {
 	}
 }
 
-// A mended image takes effect without touching what is at work.
+// A corrected image takes effect without touching what is at work.
 func TestUnstartedReplacesOnlyJobsThatWereNeverReady(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

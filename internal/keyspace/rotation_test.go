@@ -174,6 +174,16 @@ func (r *rotation) pushesMeanwhile(string) {
 	r.Eventually(r.pushes.Load).WithTimeout(timeout).Should(BeNumerically(">=", before+100))
 }
 
+// newSubscribedWithPassword returns a harness that is subscribed to the queue emails by the password p0, and the Secret.
+func newSubscribedWithPassword(t *testing.T, server *redistest.Scripted) (*harness, *passwordSecret) {
+	t.Helper()
+	secret := &passwordSecret{value: "p0"}
+	h := newHarnessOn(t, withPassword, connection.Options{Dial: server.Dial, Secrets: secret, LookAgain: 50 * time.Millisecond})
+	h.Ensure("emails", withPassword, list("emails"))
+	h.eventuallyJudged("emails", verify.ReasonSubscribed)
+	return h, secret
+}
+
 func TestNoPushIsMissedWhilePasswordsChange(t *testing.T) {
 	t.Parallel()
 	r := newRotation(t, waking(coalesce.Growth, coalesce.Confirmed))
@@ -210,11 +220,7 @@ func TestTheVerdictStaysWhilePasswordsChange(t *testing.T) {
 			}
 			return redistest.Usual
 		})
-		secret := &passwordSecret{value: "p0"}
-		options := connection.Options{Dial: server.Dial, Secrets: secret, LookAgain: 50 * time.Millisecond}
-		h := newHarnessOn(t, withPassword, options)
-		h.Ensure("emails", withPassword, list("emails"))
-		h.eventuallyJudged("emails", verify.ReasonSubscribed)
+		h, secret := newSubscribedWithPassword(t, server)
 		secret.set("p1")
 		h.Consistently(func() verify.Reason { return h.State("emails").Reason }).WithTimeout(3 * verify.GracePeriod).
 			Should(Equal(verify.ReasonSubscribed))

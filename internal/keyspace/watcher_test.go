@@ -374,11 +374,7 @@ func TestEvidenceBeginsAnewWithTheFirstConfirmation(t *testing.T) {
 			}
 			return redistest.Usual
 		})
-		secret := &passwordSecret{value: "p0"}
-		options := connection.Options{Dial: server.Dial, Secrets: secret, LookAgain: 50 * time.Millisecond}
-		h := newHarnessOn(t, withPassword, options)
-		h.Ensure("emails", withPassword, list("emails"))
-		h.eventuallyJudged("emails", verify.ReasonSubscribed)
+		h, secret := newSubscribedWithPassword(t, server)
 
 		replaced.Store(true)
 		hangUp.Store(true)
@@ -406,11 +402,7 @@ func TestASubscriptionThatIsLostWhileItMovesWakes(t *testing.T) {
 			}
 			return redistest.Usual
 		})
-		secret := &passwordSecret{value: "p0"}
-		options := connection.Options{Dial: server.Dial, Secrets: secret, LookAgain: 50 * time.Millisecond}
-		h := newHarnessOn(t, withPassword, options)
-		h.Ensure("emails", withPassword, list("emails"))
-		h.eventuallyJudged("emails", verify.ReasonSubscribed)
+		h, secret := newSubscribedWithPassword(t, server)
 		secret.set("p1")
 		h.eventuallyWoken("emails", coalesce.Lost, 1)
 	})

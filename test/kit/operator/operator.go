@@ -206,7 +206,7 @@ func (o *Operator) MetricsAddress() string {
 }
 
 // Stop sends SIGTERM, as a kubelet does, and waits until the operator has ended. It is an error if that takes longer
-// than ctx, if the operator does not exit with status 0, or if its log tells of a data race or a panic. Stopping an
+// than ctx, if the operator does not exit with status 0, or if its log shows a data race or a panic. Stopping an
 // operator that was stopped or killed does nothing.
 func (o *Operator) Stop(ctx context.Context) error {
 	o.mu.Lock()
@@ -217,7 +217,7 @@ func (o *Operator) Stop(ctx context.Context) error {
 	return errors.Join(o.process.Terminate(ctx), o.end())
 }
 
-// Kill ends the operator with SIGKILL, as a crash of its node does. A log that tells of a data race or a panic is an
+// Kill ends the operator with SIGKILL, as a crash of its node does. A log that shows a data race or a panic is an
 // error. Killing an operator that was stopped or killed does nothing.
 func (o *Operator) Kill() error {
 	o.mu.Lock()

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redistest starts real Redis servers that keep nothing on disk unless told, have keyspace notifications on,
+// Package redistest starts real Redis servers that keep nothing on disk by default, have keyspace notifications on,
 // and can be killed, restarted and paused; and emulates one for the demo.
 package redistest
 

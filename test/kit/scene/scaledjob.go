@@ -298,7 +298,7 @@ const (
 	PodCount = corev1.ResourceName("count/pods")
 )
 
-// Limit creates a quota in the namespace, and returns it when it is in force. That is told by a resource of which it
+// Limit creates a quota in the namespace, and returns it when it is in force. A resource shows that, of which it
 // allows none: the API server learns of quotas a moment after they exist.
 func (s *ScaledJob) Limit(ctx context.Context, name string, hard map[corev1.ResourceName]int64) (*corev1.ResourceQuota, error) {
 	hard = maps.Clone(hard)

@@ -30,7 +30,7 @@ const (
 	Both = ToServer | ToClient
 )
 
-// Proxy passes on connections to a server until it is told otherwise. It is safe for concurrent use.
+// Proxy passes on connections to a server until it is changed. It is safe for concurrent use.
 type Proxy struct {
 	upstream string
 	address  string

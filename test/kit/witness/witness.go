@@ -116,7 +116,7 @@ func (w *Witness) watch(ctx context.Context, version string) (string, error) {
 	return version, nil
 }
 
-// survey is for an API server that cannot tell any more what happened after this version, because it has been
+// survey is for an API server that no longer knows what happened after this version, because it has been
 // restarted: it notes the Jobs that there are. Only what came and went in the moment before the restart stays unseen.
 func (w *Witness) survey(ctx context.Context, version string) (string, error) {
 	present, err := w.jobs.List(ctx, metav1.ListOptions{})

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Ledger tells what became of messages and Jobs. The zero value is empty. It is safe for concurrent use.
+// Ledger records what became of messages and Jobs. The zero value is empty. It is safe for concurrent use.
 type Ledger struct {
 	mu       sync.Mutex
 	messages map[string]*fate

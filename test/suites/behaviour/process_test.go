@@ -341,12 +341,12 @@ func TestOperatorStopsWhileItsCachesWait(t *testing.T) {
 func startMute(t *testing.T, path string) (access *rest.Config, asked <-chan struct{}) {
 	t.Helper()
 	first := make(chan struct{})
-	tell := sync.OnceFunc(func() { close(first) })
+	reached := sync.OnceFunc(func() { close(first) })
 	return startInterceptor(t, func(_ http.ResponseWriter, request *http.Request) (answered bool) {
 		if !strings.HasSuffix(request.URL.Path, path) {
 			return false
 		}
-		tell()
+		reached()
 		<-request.Context().Done()
 		return true
 	}), first

@@ -29,7 +29,7 @@ func allTypes(t *testing.T) *redistest.Server {
 }
 
 // withQueues counts these keys, which are named after the namespace where the name is empty, and looks at them only if
-// told to.
+// asked to.
 func (s *scaledJob) withQueues(queues ...scaledjobv1.Queue) scene.Change {
 	for i := range queues {
 		queues[i].Name = s.Queue + queues[i].Name

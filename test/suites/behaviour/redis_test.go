@@ -16,7 +16,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// While Redis is away, no Job is created, what needs no Redis is reported, and nothing but the connection tells of
+// While Redis is away, no Job is created, what needs no Redis is reported, and nothing but the connection reports
 // either end of it.
 func TestOutageOfRedisStopsCreationAndItsEndResumesIt(t *testing.T) {
 	t.Parallel()
@@ -135,7 +135,7 @@ func TestAQuotaKeepsTheTemplateFromBeingChecked(t *testing.T) {
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
 }
 
-// The setting is the only thing that the operator may change in Redis, and only if it is told to.
+// The setting is the only thing that the operator may change in Redis, and only if its flag says so.
 func TestNotificationsAreConfiguredOnRequest(t *testing.T) {
 	t.Parallel()
 	s := newScaledJobIn(t, withoutOperator, redistest.New(t, redistest.Options{Events: "Ex"}))

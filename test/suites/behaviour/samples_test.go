@@ -453,7 +453,7 @@ func TestWorkersOfSamplesWaitForWhatADeadOneHad(t *testing.T) {
 	}
 }
 
-// A message that kills its workers must not have Jobs made for it for ever.
+// A message that kills its workers must not get new Jobs without end.
 func TestReliableSampleGivesAMessageUp(t *testing.T) {
 	t.Parallel()
 	w := readWorkerSample(t, "reliable-list.yaml", strings.NewReplacer())

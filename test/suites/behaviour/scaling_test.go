@@ -162,7 +162,7 @@ func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
 	const limit = 3
 	for name, test := range map[string]struct {
 		stop, resume func(*scaledJob)
-		reason       string // of the condition that tells of the stop
+		reason       string // of the condition that reports the stop
 		desired      int    // while it lasts
 	}{
 		"suspended": {

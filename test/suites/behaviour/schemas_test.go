@@ -132,7 +132,7 @@ func TestObjectsOfAnOlderSchemaHarmNoOther(t *testing.T) {
 	s.startOperator()
 	s.expectJobs("healthy", 3)
 	for name := range illKinds {
-		s.Eventually(s.told).WithContext(t.Context()).WithArguments(name).Should(BeTrue(), name)
+		s.Eventually(s.reported).WithContext(t.Context()).WithArguments(name).Should(BeTrue(), name)
 	}
 	for _, name := range []string{"history-negative", "failed-negative", "threshold-zero", "threshold-minus", "minimum-negative"} {
 		s.Eventually(s.active).WithContext(t.Context()).WithArguments(name).Should(Equal(int64(3)), name)
@@ -154,7 +154,7 @@ func TestObjectsOfAnOlderSchemaHarmNoOther(t *testing.T) {
 	s.create("late", func(object map[string]any) {
 		s.Expect(unstructured.SetNestedField(object, "ten", "spec", "threshold")).To(Succeed())
 	})
-	s.Eventually(s.told).WithContext(t.Context()).WithArguments("late").Should(BeTrue())
+	s.Eventually(s.reported).WithContext(t.Context()).WithArguments("late").Should(BeTrue())
 	s.create("healthy-too")
 	s.expectJobs("healthy-too", 3)
 	s.awaitReconciles("healthy-too")
@@ -302,8 +302,8 @@ func (s *olderCluster) expectJobs(name string, count int) {
 	s.Eventually(s.jobsOf).WithArguments(name).Should(HaveLen(count), name)
 }
 
-// told says whether the operator tells of what is wrong with a ScaledJob: by its condition, or else in the log.
-func (s *olderCluster) told(ctx context.Context, name string) (bool, error) {
+// reported says whether the operator reports what is wrong with a ScaledJob: by its condition, or else in the log.
+func (s *olderCluster) reported(ctx context.Context, name string) (bool, error) {
 	object := olderObject(name)
 	if err := s.admin.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 		return false, err

@@ -66,7 +66,7 @@ func (s *scaledJob) expectSparseWrites(do func()) {
 	s.Expect(writes).To(And(BeNumerically(">", 1), BeNumerically("<=", bound)))
 }
 
-// writesDuring counts the changes of the ScaledJob, and tells how many may be in as much time.
+// writesDuring counts the changes of the ScaledJob, and returns how many may be in as much time.
 func (s *scaledJob) writesDuring(do func()) (writes int, bound float64) {
 	s.t.Helper()
 	count := s.countChanges()

@@ -338,7 +338,7 @@ func killInMidBurst(t *testing.T, messages int, kills []int, changes ...scene.Ch
 	}, want{scaledJob: s, jobs: messages})
 }
 
-// The operator is told to stop with creates under way, which are answered only after it has begun to stop.
+// The operator is stopped with creates under way, which are answered only after it has begun to stop.
 func TestStoppedInMidBatch(t *testing.T) {
 	skip.UnderShort(t, "TestKilledInMidBurst ends the operator without notice, which is harder")
 	t.Parallel()

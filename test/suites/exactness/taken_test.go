@@ -66,10 +66,10 @@ func ownersOf(s *scaledJob) []metav1.OwnerReference {
 	return jobs.Build(s.Object, "template", 1, 0).OwnerReferences
 }
 
-// ordinal sets the annotation that tells the number of a Job.
+// ordinal sets the annotation with the number of a Job.
 func ordinal(value any) map[string]any { return annotation(scaledjobv1.AnnotationOrdinal, value) }
 
-// floor sets the annotation that tells which Jobs came before.
+// floor sets the annotation that says which Jobs came before.
 func floor(value any) map[string]any { return annotation(scaledjobv1.AnnotationOrdinalFloor, value) }
 
 func annotation(key string, value any) map[string]any {

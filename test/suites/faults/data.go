@@ -213,7 +213,7 @@ func (t *Target) setFlags(ctx context.Context, flags string) error {
 	return t.configure(ctx, verify.Parameter, flags)
 }
 
-// deaf has messages come of which the operator hears nothing, and nothing else tells it of them either.
+// deaf has messages come of which the operator gets no notification, and nothing else reports them.
 func (q *Queue) deaf(ctx context.Context, meanwhile Meanwhile) error {
 	return errors.Join(q.AwaitRest(ctx), q.unnoticed(ctx, meanwhile))
 }

@@ -232,7 +232,7 @@ func TestOddKeysAreTakenLiterally(t *testing.T) {
 	conclude(t, fixture, row, err, fault.Within)
 }
 
-// The negative control: by a pattern, the key of that name is not heard of.
+// The negative control: by a pattern, the key of that name gives no notification.
 func TestControlSubscriptionToAPattern(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -96,7 +96,7 @@ func (t *Target) awaitRefusal(ctx context.Context, code string, args ...any) err
 }
 
 // Setting is a control plane without nodes and an operator at work in it, to
-// which nothing but events, confirmations and its own retries tells of a queue.
+// which nothing but events, confirmations and its own retries reports of a queue.
 type Setting struct {
 	Control  *cluster.Cluster
 	API      client.Client // the administrator's

@@ -207,7 +207,7 @@ func (s *scaledJob) awaitMode(mode scaledjobv1.ScalingMode) {
 	s.Eventually(func() scaledjobv1.ScalingMode { return s.Get().Status.Mode }).Should(Equal(mode), s.Explain)
 }
 
-// expectNoticed returns when the operator has heard of a message that nothing else told of.
+// expectNoticed returns when the operator was notified of a message that nothing else reported.
 func (s *scaledJob) expectNoticed() {
 	s.t.Helper()
 	s.awaitJobs()
@@ -217,8 +217,8 @@ func (s *scaledJob) expectNoticed() {
 	s.awaitMode(scaledjobv1.ModeEvents)
 }
 
-// expectTracked returns when the server has told of a message because it tracks the key, and of another one that
-// nothing else told of.
+// expectTracked returns when the server has reported a message because it tracks the key, and another one that
+// nothing else reported.
 func (s *scaledJob) expectTracked() {
 	s.t.Helper()
 	s.Expect(s.AwaitTracked(s.t.Context())).To(Succeed())
@@ -261,7 +261,7 @@ func (s *scaledJob) awaitFalse(kind, reason, words string) (told verdict) {
 	return told
 }
 
-// awaitConnected returns when the queue is read, and nothing is told against the ScaledJob.
+// awaitConnected returns when the queue is read, and nothing is reported against the ScaledJob.
 func (s *scaledJob) awaitConnected() {
 	s.t.Helper()
 	s.Eventually(s.verdict).WithArguments(scaledjobv1.ConditionQueueConnected).

@@ -79,7 +79,7 @@ func (s *secrets) hide(what string, forms ...string) {
 	}
 }
 
-// search returns an error that says which kinds of secrets were told, and where, but not the secrets.
+// search returns an error that says which kinds of secrets were shown, and where, but not the secrets.
 func (s *secrets) search(told map[string]string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,14 +207,14 @@ func (c *controlPlane) run(ctx context.Context, args ...string) (err error) {
 	return err
 }
 
-// stop ends the control plane. It is an error if the operator does not end well, or has told a secret.
+// stop ends the control plane. It is an error if the operator does not end well, or has shown a secret.
 func (c *controlPlane) stop(ctx context.Context) error {
 	var errs []error
 	if c.operator != nil {
-		told, err := c.evidence(ctx)
+		shown, err := c.evidence(ctx)
 		errs = append(errs, err, c.operator.Stop(ctx))
-		told["log"] = c.operator.Logs()
-		errs = append(errs, knownSecrets.search(told))
+		shown["log"] = c.operator.Logs()
+		errs = append(errs, knownSecrets.search(shown))
 	}
 	return errors.Join(append(errs, c.Cluster.Stop())...)
 }

@@ -41,7 +41,7 @@ type server struct {
 	folder, securePort string
 }
 
-// newServer starts a server, which takes everybody for the user default unless told otherwise.
+// newServer starts a server, which takes everybody for the user default unless an option says otherwise.
 func newServer(t *testing.T, args ...string) *server {
 	t.Helper()
 	return &server{
@@ -192,7 +192,7 @@ func (s *server) identifiers(user string) (all []string) {
 	return all
 }
 
-// refusals are what the server has refused to a user, as ACL LOG tells it: the reason and what it was about.
+// refusals are what the server has refused to a user, as ACL LOG lists it: the reason and what it was about.
 func (s *server) refusals(user string) (all []string) {
 	s.t.Helper()
 	entries, err := s.Client().ACLLog(s.context(), 100).Result()

@@ -32,7 +32,7 @@ import (
 )
 
 const (
-	// timeout bounds the wait for a fact. That Jobs do not start is told after a minute, and Kubernetes and the
+	// timeout bounds the wait for a fact. That Jobs do not start is reported after a minute, and Kubernetes and the
 	// operator back off.
 	timeout = 2 * time.Minute
 	// pollInterval is how often a fact is looked for.

@@ -266,7 +266,7 @@ func newScaledJob(name string, a *env) *scaledJob {
 	return r
 }
 
-// String tells which scaledJob it is, for messages.
+// String says which scaledJob it is, for messages.
 func (r *scaledJob) String() string { return fmt.Sprintf("%s with %d Jobs due", r.object.Name, r.due) }
 
 func (r *scaledJob) create(ctx context.Context) error { return api.Create(ctx, r.object) }

@@ -153,7 +153,7 @@ var tracked = source{
 	kill: func(ctx context.Context, server *redistest.Server) (int, error) { return server.KillTracking(ctx) },
 }
 
-// restless are intervals without a rest after sessions that were killed: nothing but the next session tells of what was
+// restless are intervals without a rest after sessions that were killed: nothing but the next session reports what was
 // pushed meanwhile.
 func restless() node.Timing {
 	timing := node.DefaultTiming()

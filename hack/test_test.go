@@ -9,11 +9,12 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 const (
@@ -47,9 +48,7 @@ func newModule(t *testing.T) string {
 	}
 	root := t.TempDir()
 	for path, content := range all {
-		path = filepath.Join(root, path)
-		g.Expect(os.MkdirAll(filepath.Dir(path), 0o755)).To(Succeed())
-		g.Expect(os.WriteFile(path, []byte(content), 0o755)).To(Succeed())
+		programs.Write(t, root, path, content)
 	}
 	return root
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 func TestHelpListsEveryTarget(t *testing.T) {
@@ -29,8 +31,7 @@ func TestHelpListsEveryTarget(t *testing.T) {
 func TestWithoutAClusterDeployAndUndeployStopAtOnce(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	write(t, folder, "kubectl", "#!/bin/sh\necho 'the connection was refused' >&2\nexit 1\n")
-	NewWithT(t).Expect(os.Chmod(filepath.Join(folder, "kubectl"), 0o755)).To(Succeed())
+	programs.Write(t, folder, "kubectl", "#!/bin/sh\necho 'the connection was refused' >&2\nexit 1\n")
 	for program, want := range map[string]string{"kubectl": "the connection was refused", "missing": "No such file or directory"} {
 		for _, target := range []string{"deploy", "undeploy"} {
 			_, err := runMake(t, target, "KUBECTL="+filepath.Join(folder, program), "RELEASE=echo not wanted >&2;")
@@ -43,8 +44,7 @@ func TestDeployAndUndeployHandOverTheManifest(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	folder := t.TempDir()
-	write(t, folder, "kubectl", "#!/bin/sh\n[ \"$1\" = version ] && exit\necho \"$@\"\nfor file; do :; done\ncat \"$file\"\n")
-	g.Expect(os.Chmod(filepath.Join(folder, "kubectl"), 0o755)).To(Succeed())
+	programs.Write(t, folder, "kubectl", "#!/bin/sh\n[ \"$1\" = version ] && exit\necho \"$@\"\nfor file; do :; done\ncat \"$file\"\n")
 	for target, want := range map[string]string{
 		"deploy":   `^apply -f (\S+)\nthe manifest\n`,
 		"undeploy": `^delete --ignore-not-found -l app.kubernetes.io/name=scaledjob-operator -f (\S+)\nthe manifest\n`,

@@ -136,8 +136,7 @@ func TestKrewInstallsThePlugin(t *testing.T) {
 	g.Expect(string(version)).To(Equal("v1.2.3\n"))
 
 	// kubectl runs a program of this name to complete the arguments of the plugin.
-	write(t, bin, "kubectl", "#!/bin/sh\nplugin=$1\nshift\nexec \"kubectl-$plugin\" \"$@\"\n")
-	g.Expect(os.Chmod(filepath.Join(bin, "kubectl"), 0o755)).To(Succeed())
+	programs.Write(t, bin, "kubectl", "#!/bin/sh\nplugin=$1\nshift\nexec \"kubectl-$plugin\" \"$@\"\n")
 	completed, err := command(t.Context(), "", env, filepath.Join(root, "store", "scaledjob", "v1.2.3", completer), "stat")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(completed)).To(HavePrefix("status\t"))

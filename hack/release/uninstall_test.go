@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 // kubectl answers as a cluster with two ScaledJobs and three Jobs, and writes down what it is asked to delete. It fails to
@@ -29,8 +31,7 @@ esac
 func uninstall(t *testing.T, context, confirm string) (said, deleted string, err error) {
 	t.Helper()
 	folder := t.TempDir()
-	write(t, folder, "kubectl", kubectl)
-	NewWithT(t).Expect(os.Chmod(filepath.Join(folder, "kubectl"), 0o755)).To(Succeed())
+	programs.Write(t, folder, "kubectl", kubectl)
 	out, err := command(t.Context(), "", []string{
 		"KUBECTL=" + filepath.Join(folder, "kubectl") + " --context=" + context, "CONFIRM=" + confirm,
 	}, "./uninstall.sh", "")

@@ -70,7 +70,7 @@ func newMirror(t *testing.T) *mirror {
 		"hack/programs.sh": string(content), "hack/digests.txt": "# none\n", "hack/tools/kubernetes/1.37/go.mod": goMod,
 		"bin/go": compiler, "ca.pem": string(certificate),
 	} {
-		m.write(g, path, content)
+		Write(t, m.dir, path, content)
 	}
 	m.env = []string{
 		"PATH=" + m.path("bin") + ":" + os.Getenv("PATH"), "SCALEDJOB_CACHE=" + m.path("cache"), "CURL_CA_BUNDLE=" + m.path("ca.pem"),
@@ -80,11 +80,6 @@ func newMirror(t *testing.T) *mirror {
 }
 
 func (m *mirror) path(name string) string { return filepath.Join(m.dir, name) }
-
-func (m *mirror) write(g *WithT, name, content string) {
-	g.Expect(os.MkdirAll(filepath.Dir(m.path(name)), 0o755)).To(Succeed())
-	g.Expect(os.WriteFile(m.path(name), []byte(content), 0o755)).To(Succeed())
-}
 
 // run returns what the script prints on standard output and on standard error.
 func (m *mirror) run(t *testing.T, env ...string) (out, said string, err error) {
@@ -148,7 +143,7 @@ func TestOnlyWhatWasPublishedIsUsed(t *testing.T) {
 					delete(m.answers, path)
 				}
 			}
-			m.write(NewWithT(t), "hack/digests.txt", c.digests)
+			Write(t, m.dir, "hack/digests.txt", c.digests)
 			NewWithT(t).Expect(m.prints(t)).To(Equal(c.want))
 		})
 	}
@@ -168,12 +163,12 @@ func TestCacheAndAssetsComeFirst(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	m := newMirror(t)
-	m.write(g, "assets/kubectl", "#!/bin/sh\necho assets\n")
+	Write(t, m.dir, "assets/kubectl", "#!/bin/sh\necho assets\n")
 	g.Expect(m.prints(t, "KUBEBUILDER_ASSETS="+m.path("assets"))).To(Equal("assets"))
-	m.write(g, "cache/kubectl-v1.37.2-linux-amd64/kubectl", "#!/bin/sh\necho cache\n")
+	Write(t, m.dir, "cache/kubectl-v1.37.2-linux-amd64/kubectl", "#!/bin/sh\necho cache\n")
 	g.Expect(m.prints(t)).To(Equal("cache"))
 	g.Expect(m.requests.Load()).To(BeZero())
-	m.write(g, "cache/kubectl-v1.37.2-linux-amd64/kubectl", "")
+	Write(t, m.dir, "cache/kubectl-v1.37.2-linux-amd64/kubectl", "")
 	g.Expect(m.prints(t)).To(Equal("published"), "what is empty is made again")
 }
 

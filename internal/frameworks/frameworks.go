@@ -43,6 +43,8 @@ type Framework struct {
 	Version  string   `json:"version,omitempty"`
 	// End is how a worker ends when the queue is empty; empty if the framework has no option for it.
 	End string `json:"end,omitempty"`
+	// Grace is how long a worker may take to finish its message after SIGTERM, in seconds; 0 if SIGTERM ends its work.
+	Grace int `json:"grace,omitempty"`
 }
 
 // Evidence is how the keys of a framework are known.

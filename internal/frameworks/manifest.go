@@ -121,6 +121,10 @@ func (m *manifest) template(f *Framework, image string) {
 	if f.Strategy == scaledjobv1.StrategyAccurate {
 		m.line("          restartPolicy: Never")
 	}
+	if f.Grace > 0 {
+		m.comment("          ", "After SIGTERM, the worker finishes its message: more than the longest one takes.", "")
+		m.line("          terminationGracePeriodSeconds: %d", f.Grace)
+	}
 	m.line("          containers:")
 	end := "A Job has to end: let the worker end after its message, or when the queue is empty"
 	if f.End != "" {

@@ -6,6 +6,7 @@ package docs
 
 import (
 	"flag"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -383,12 +384,19 @@ func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
 	}
 }
 
-// anchors are the fragments that lead to the headings of a document.
+// anchors are the fragments that lead to the headings of a document. The second heading of the same text
+// has the anchor of the first with "-1".
 func anchors(document string) []string {
 	var found []string
+	times := map[string]int{}
 	for _, heading := range all(`(?m)^#+ (.+)$`, document) {
 		plain := regexp.MustCompile(`[^\w\s-]`).ReplaceAllString(strings.ToLower(heading), "")
-		found = append(found, strings.ReplaceAll(plain, " ", "-"))
+		anchor := strings.ReplaceAll(plain, " ", "-")
+		if times[anchor]++; times[anchor] > 1 {
+			found = append(found, fmt.Sprintf("%s-%d", anchor, times[anchor]-1))
+			continue
+		}
+		found = append(found, anchor)
 	}
 	return found
 }

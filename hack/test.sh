@@ -82,7 +82,7 @@ failed() {
 minutes() { printf '%dm%02ds' $(($1 / 60)) $(($1 % 60)); }
 
 # The linter looks for what go vet finds, and nobody debugs these programs.
-flags=(-timeout=40m -vet=off -ldflags=-w) hidden=skipped status=0 group=
+flags=(-timeout=40m -vet=off -ldflags=-s) hidden=skipped status=0 group=
 case "${1:-}" in
 short) target=test node='e2e-node SHORT=yes' flags+=(-short) ;;
 all) target=test-all node=e2e-node ;;
@@ -110,7 +110,7 @@ packages=$(go list -e ${PACKAGES:-./...})
 [ -n "$packages" ] || refuse "No package matches PACKAGES=$PACKAGES"
 choose() { grep -E "$@" <<< "$packages" || true; }
 suite='/test/suites/|/test/kit/(cluster|operator|redistest)|/hack/demo'
-longest='/test/suites/(behaviour|exactness|faults|faults/race|kueue|security)$'
+longest='/test/suites/(behaviour|exactness|faults|faults/race|kueue|memory|topology|why)$'
 suites=$(choose "$longest"; choose "$suite" | grep -vE "$longest" || true)
 packages=$(choose -v "$suite")
 # Goroutines share something in these packages, and in the operator that these suites run.

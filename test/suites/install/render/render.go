@@ -51,7 +51,7 @@ func (r Release) Objects(ctx context.Context) ([]*unstructured.Unstructured, err
 	if err != nil {
 		return nil, err
 	}
-	return parse(manifest)
+	return Parse(manifest)
 }
 
 // Helm runs the Helm that hack/tools/helm pins, with this standard input, and returns what it prints. Nothing of the
@@ -82,7 +82,7 @@ func Kustomization(ctx context.Context, folder string) ([]*unstructured.Unstruct
 	if err != nil {
 		return nil, err
 	}
-	return parse(manifest)
+	return Parse(manifest)
 }
 
 func build(ctx context.Context, folder string) (string, error) {
@@ -101,7 +101,7 @@ func Kustomizations(ctx context.Context, names ...string) ([]*unstructured.Unstr
 		if err != nil {
 			return nil, err
 		}
-		objects, err := parse(manifest)
+		objects, err := Parse(manifest)
 		if err != nil {
 			return nil, err
 		}
@@ -171,7 +171,8 @@ func run(cmd *exec.Cmd) (string, error) {
 	return output.String(), nil
 }
 
-func parse(manifest string) ([]*unstructured.Unstructured, error) {
+// Parse returns the objects of a manifest.
+func Parse(manifest string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifest)))
 	for {

@@ -40,6 +40,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 const address = "redis.mail.svc:6379"
@@ -161,6 +162,12 @@ func newFakeEnv(tb testing.TB, objects ...client.Object) *fakeEnv {
 	}
 	tb.Cleanup(w.expectNothingChanged)
 	return w
+}
+
+// inBubble runs a test of a ScaledJob in a bubble of testing/synctest, in parallel with others.
+func inBubble(t *testing.T, sj *scaledjobv1.ScaledJob, test func(ctx context.Context, w *fakeEnv)) {
+	t.Helper()
+	bubble.Run(t, func(t *testing.T, _ Gomega) { test(t.Context(), newFakeEnv(t, sj)) })
 }
 
 // cacheIsAt sets the resource version of the Job cache.
@@ -417,11 +424,20 @@ func (w *fakeEnv) reconcile(ctx context.Context) ctrl.Result {
 	return result
 }
 
-// awaitNumbers reconciles when the status may be written, of which only numbers or messages have changed.
-func (w *fakeEnv) awaitNumbers(ctx context.Context) {
-	time.Sleep(lateStatus)
-	w.reconcile(ctx)
+// reconcileAt is reconcile with this many messages that wait.
+func (w *fakeEnv) reconcileAt(ctx context.Context, depth int64) ctrl.Result {
+	w.queues.SetDepth(emailQueue, depth)
+	return w.reconcile(ctx)
 }
+
+// reconcileAfter is reconcile after this time.
+func (w *fakeEnv) reconcileAfter(ctx context.Context, wait time.Duration) ctrl.Result {
+	time.Sleep(wait)
+	return w.reconcile(ctx)
+}
+
+// awaitNumbers reconciles when the status may be written, of which only numbers or messages have changed.
+func (w *fakeEnv) awaitNumbers(ctx context.Context) { w.reconcileAfter(ctx, lateStatus) }
 
 // reconcileFails runs a reconcile that must fail, and returns its error.
 func (w *fakeEnv) reconcileFails(ctx context.Context) error {

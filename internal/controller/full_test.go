@@ -4,6 +4,7 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -20,12 +21,9 @@ import (
 
 // Only as many Jobs start at the same time as maxPendingReplicas says. The next ones follow as these become ready or end.
 func TestPendingJobsAreBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		sj := scaledJob()
-		sj.Spec.MaxPendingReplicas = new(int32(3))
-		w := newFakeEnv(t, sj)
+	sj := scaledJob()
+	sj.Spec.MaxPendingReplicas = new(int32(3))
+	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetDepth(emailQueue, 80)
 		for range 2 {
 			w.reconcile(ctx)
@@ -34,32 +32,28 @@ func TestPendingJobsAreBounded(t *testing.T) {
 		}
 		w.Expect(w.limited(ctx)).To(Equal(scaledjobv1.ReasonAtMaxPending))
 
-		w.setReady(t, 1)
+		w.setReady(ctx, 1)
 		w.reconcile(ctx)
 		w.Expect(w.names()).To(HaveLen(6))
 		w.finish(ctx, w.names()[5], batchv1.JobFailed)
 		w.reconcile(ctx)
 		w.Expect(w.names()).To(HaveLen(7))
-		w.setReady(t, 1)
+		w.setReady(ctx, 1)
 		w.reconcile(ctx)
 		w.Expect(w.running(ctx)).To(Equal(8))
-		time.Sleep(lateStatus)
-		w.reconcile(ctx)
+		w.awaitNumbers(ctx)
 		w.Expect(w.limited(ctx)).To(Equal(scaledjobv1.ReasonNotLimited))
 	})
 }
 
 func TestSpareJobsAreRefilled(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		sj := scaledJob()
-		sj.Spec.QueueName, sj.Spec.Threshold, sj.Spec.SpareReplicas = "", 1, 2
-		sj.Spec.Queues = []scaledjobv1.Queue{{Name: "waiting"}, {Name: "busy", Role: scaledjobv1.RoleInProgress}}
-		w := newFakeEnv(t, sj)
+	sj := scaledJob()
+	sj.Spec.QueueName, sj.Spec.Threshold, sj.Spec.SpareReplicas = "", 1, 2
+	sj.Spec.Queues = []scaledjobv1.Queue{{Name: "waiting"}, {Name: "busy", Role: scaledjobv1.RoleInProgress}}
+	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
 		w.reconcile(ctx)
 		w.Expect(w.names()).To(HaveLen(2))
-		w.setReady(t, 1)
+		w.setReady(ctx, 1)
 		for range 3 {
 			w.reconcile(ctx)
 		}
@@ -81,18 +75,13 @@ func TestSpareJobsAreRefilled(t *testing.T) {
 // Messages that do not exceed activationThreshold get their Jobs after maxWaitSeconds, and no message waits for longer
 // because the operator was restarted.
 func TestMessagesDoNotWaitForLongerThanMaxWaitSeconds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		sj := scaledJob()
-		sj.Spec.ActivationThreshold, sj.Spec.MaxWaitSeconds, sj.Spec.PollingIntervalSeconds = 50, new(int32(60)), 3600
-		w := newFakeEnv(t, sj)
+	sj := scaledJob()
+	sj.Spec.ActivationThreshold, sj.Spec.MaxWaitSeconds, sj.Spec.PollingIntervalSeconds = 50, new(int32(60)), 3600
+	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
 		w.reconcile(ctx)
 		time.Sleep(time.Hour)
-		w.queues.SetDepth(emailQueue, 12)
-		w.reconcile(ctx)
-		time.Sleep(lateStatus)
-		w.reconcile(ctx)
+		w.reconcileAt(ctx, 12)
+		w.awaitNumbers(ctx)
 		since := w.scaledJob(ctx).Status.Queues[0].NonEmptySince
 		w.Expect(since).NotTo(BeNil())
 		time.Sleep(time.Until(since.Add(30 * time.Second)))
@@ -102,18 +91,14 @@ func TestMessagesDoNotWaitForLongerThanMaxWaitSeconds(t *testing.T) {
 		w.Expect(w.names()).To(BeEmpty())
 		w.Expect(result.RequeueAfter).To(Equal(30 * time.Second))
 		w.Expect(w.condition(ctx, scaledjobv1.ConditionScalingLimited).Message).To(ContainSubstring("spec.maxWaitSeconds"))
-		time.Sleep(result.RequeueAfter)
-		w.reconcile(ctx)
+		w.reconcileAfter(ctx, result.RequeueAfter)
 		w.Expect(w.names()).To(HaveLen(2))
 
-		w.queues.SetDepth(emailQueue, 0)
-		w.reconcile(ctx)
+		w.reconcileAt(ctx, 0)
 		time.Sleep(time.Minute)
-		w.queues.SetDepth(emailQueue, 30)
-		w.reconcile(ctx)
+		w.reconcileAt(ctx, 30)
 		w.Expect(w.names()).To(HaveLen(2), "these have just arrived")
-		time.Sleep(time.Minute)
-		w.reconcile(ctx)
+		w.reconcileAfter(ctx, time.Minute)
 		w.Expect(w.names()).To(HaveLen(3), "two Jobs of three are active")
 	})
 }
@@ -192,8 +177,7 @@ func TestEditsDoNotMakeMessagesWaitForLonger(t *testing.T) {
 			w.reconcile(t.Context())
 			w.awaitNumbers(t.Context())
 			w.queues.SetDepth("mail", 12)
-			time.Sleep(longest)
-			w.reconcile(t.Context())
+			w.reconcileAfter(t.Context(), longest)
 			w.Expect(w.names()).To(HaveLen(2))
 		})
 	})
@@ -201,24 +185,18 @@ func TestEditsDoNotMakeMessagesWaitForLonger(t *testing.T) {
 
 // Once the messages of a batch have their Jobs, further messages are the next batch, although the queue is never empty.
 func TestMicroBatchesFollowEachOther(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		sj := scaledJob()
-		sj.Spec.ActivationThreshold, sj.Spec.MaxWaitSeconds, sj.Spec.PollingIntervalSeconds = 50, new(int32(60)), 3600
-		w := newFakeEnv(t, sj)
-		w.queues.SetDepth(emailQueue, 20)
-		w.reconcile(ctx)
-		time.Sleep(time.Minute)
-		w.reconcile(ctx)
+	sj := scaledJob()
+	sj.Spec.ActivationThreshold, sj.Spec.MaxWaitSeconds, sj.Spec.PollingIntervalSeconds = 50, new(int32(60)), 3600
+	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
+		w.reconcileAt(ctx, 20)
+		w.reconcileAfter(ctx, time.Minute)
 		w.Expect(w.names()).To(HaveLen(2))
 		w.reconcile(ctx)
 		w.queues.SetDepth(emailQueue, 5)
 		w.finishActive(ctx, batchv1.JobComplete)
 		w.reconcile(ctx)
 		w.Expect(w.names()).To(HaveLen(2), "these five wait for others")
-		time.Sleep(time.Minute)
-		w.reconcile(ctx)
+		w.reconcileAfter(ctx, time.Minute)
 		w.Expect(w.names()).To(HaveLen(3))
 	})
 }
@@ -226,20 +204,16 @@ func TestMicroBatchesFollowEachOther(t *testing.T) {
 // The times of messages are in the status. They stay over edits of other fields, failed reads and restarts, and go with
 // their queue.
 func TestTimesOfMessages(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		sj := scaledJob()
-		sj.Spec.QueueName = ""
-		stream := scaledjobv1.Queue{Name: "events", Type: scaledjobv1.QueueStream}
-		sj.Spec.Queues = []scaledjobv1.Queue{stream}
-		w := newFakeEnv(t, sj)
+	sj := scaledJob()
+	sj.Spec.QueueName = ""
+	stream := scaledjobv1.Queue{Name: "events", Type: scaledjobv1.QueueStream}
+	sj.Spec.Queues = []scaledjobv1.Queue{stream}
+	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
 		began := time.Now()
 		w.queues.oldest = []time.Time{began.Add(-time.Minute)}
 		status := func() scaledjobv1.QueueStatus {
 			w.reconcile(ctx)
-			time.Sleep(lateStatus)
-			w.reconcile(ctx)
+			w.awaitNumbers(ctx)
 			return w.scaledJob(ctx).Status.Queues[len(w.scaledJob(ctx).Status.Queues)-1]
 		}
 		w.queues.SetDepth("events", 5)
@@ -275,16 +249,14 @@ func TestTimesOfMessages(t *testing.T) {
 
 // Messages that arrive while Redis is asked for the oldest one get their Jobs after that. So a slow server is asked seldom.
 func TestASlowServerIsSeldomAskedForTheOldestMessage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		sj := scaledJob()
-		sj.Spec.QueueName, sj.Spec.Queues = "", []scaledjobv1.Queue{{Name: "events", Type: scaledjobv1.QueueStream}}
-		w := newFakeEnv(t, sj)
+	sj := scaledJob()
+	sj.Spec.QueueName, sj.Spec.Queues = "", []scaledjobv1.Queue{{Name: "events", Type: scaledjobv1.QueueStream}}
+	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
 		w.queues.oldest, w.queues.oldestTakes = []time.Time{time.Now()}, 200*time.Millisecond
 		w.queues.SetDepth("events", 5)
 		began := time.Now()
 		for time.Since(began) < 10*time.Minute {
-			w.reconcile(t.Context())
+			w.reconcile(ctx)
 			time.Sleep(time.Second)
 		}
 		asking := time.Duration(w.queues.asked) * w.queues.oldestTakes
@@ -296,34 +268,26 @@ func TestASlowServerIsSeldomAskedForTheOldestMessage(t *testing.T) {
 // Jobs that wait for their admission are reported if no other Job is active, and not at once: a controller that admits Jobs
 // suspends each for a moment.
 func TestSuspendedJobsAreReported(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		sj := scaledJob()
-		sj.Spec.JobTemplate.Spec.Suspend = new(true)
-		w := newFakeEnv(t, sj)
-		w.queues.SetDepth(emailQueue, 20)
-		w.reconcile(ctx)
+	sj := scaledJob()
+	sj.Spec.JobTemplate.Spec.Suspend = new(true)
+	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
+		w.reconcileAt(ctx, 20)
 		suspend := func(name string, is bool) {
 			w.server.update(name, func(job *batchv1.Job) { job.Spec.Suspend = &is })
 		}
 		w.reconcile(ctx)
 		suspend(w.names()[0], false)
-		time.Sleep(time.Minute - 2*admissionTimeout)
-		w.reconcile(ctx)
+		w.reconcileAfter(ctx, time.Minute-2*admissionTimeout)
 		suspend(w.names()[0], true)
 		result := w.reconcile(ctx)
 		w.Expect(result.RequeueAfter).To(BeNumerically("<=", admissionTimeout))
 		w.Expect(w.limited(ctx)).To(Equal("NotLimited"), "one of them was not suspended a moment ago")
-		time.Sleep(admissionTimeout)
-		w.reconcile(ctx)
+		w.reconcileAfter(ctx, admissionTimeout)
 		w.Expect(w.limited(ctx)).To(Equal("JobsSuspended"))
-		time.Sleep(lateStatus)
-		w.reconcile(ctx)
+		w.awaitNumbers(ctx)
 		w.Expect(w.scaledJob(ctx).Status.SuspendedJobs).To(BeEquivalentTo(2))
 		suspend(w.names()[1], false)
-		time.Sleep(time.Second)
-		w.reconcile(ctx)
+		w.reconcileAfter(ctx, time.Second)
 		w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
 	})
 }

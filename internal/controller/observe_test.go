@@ -4,8 +4,8 @@
 package controller
 
 import (
+	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -20,9 +20,8 @@ import (
 )
 
 // setReady sets the number of ready Pods of all unfinished Jobs.
-func (w *fakeEnv) setReady(t *testing.T, ready int32) {
-	t.Helper()
-	for _, job := range w.jobs(t.Context()) {
+func (w *fakeEnv) setReady(ctx context.Context, ready int32) {
+	for _, job := range w.jobs(ctx) {
 		w.server.update(job.Name, func(job *batchv1.Job) { job.Status.Ready = &ready })
 	}
 }
@@ -30,45 +29,39 @@ func (w *fakeEnv) setReady(t *testing.T, ready int32) {
 // Workers pop their messages at startup. Until a Job counts as claimed, the waiting messages may be for it; after that,
 // they are for new Jobs.
 func TestAccurateWaitsForClaims(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		sj := scaledJob()
-		sj.Spec.Threshold = 1
-		sj.Spec.ScalingStrategy = scaledjobv1.ScalingStrategy{Type: scaledjobv1.StrategyAccurate}
-		w := newFakeEnv(t, sj)
-		w.queues.SetDepth(emailQueue, 3)
-		w.reconcile(t.Context())
+	sj := scaledJob()
+	sj.Spec.Threshold = 1
+	sj.Spec.ScalingStrategy = scaledjobv1.ScalingStrategy{Type: scaledjobv1.StrategyAccurate}
+	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
+		w.reconcileAt(ctx, 3)
 		w.Expect(w.names()).To(HaveLen(3))
 
-		w.setReady(t, 1)
-		result := w.reconcile(t.Context())
+		w.setReady(ctx, 1)
+		result := w.reconcile(ctx)
 		w.Expect(w.names()).To(HaveLen(3), "the workers may not have popped yet")
 		w.Expect(result.RequeueAfter).To(BeNumerically("<=", 10*time.Second),
 			"the reconcile at the end of the grace period is scheduled")
 
 		w.queues.SetDepth(emailQueue, 2) // Three were popped, two are new.
-		w.reconcile(t.Context())
+		w.reconcile(ctx)
 		w.Expect(w.names()).To(HaveLen(3))
-		time.Sleep(10 * time.Second)
-		w.reconcile(t.Context())
+		w.reconcileAfter(ctx, 10*time.Second)
 		w.Expect(w.names()).To(HaveLen(5))
-		w.Expect(w.scaledJob(t.Context()).Status.DesiredJobs).To(HaveValue(BeEquivalentTo(5)))
+		w.Expect(w.scaledJob(ctx).Status.DesiredJobs).To(HaveValue(BeEquivalentTo(5)))
 
-		w.reconcile(t.Context())
+		w.reconcile(ctx)
 		w.Expect(w.names()).To(HaveLen(5), "two new Jobs for the two new messages")
 	})
 }
 
 // Redis sends no notification when a message becomes due, so the operator has to schedule a reconcile.
 func TestAPassComesWhenAMessageFallsDue(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		sj := scaledJob()
-		sj.Spec.QueueName = ""
-		sj.Spec.Queues = []scaledjobv1.Queue{{
-			Name: "delayed", Type: scaledjobv1.QueueSortedSet, SortedSet: &scaledjobv1.SortedSetQueue{Window: scaledjobv1.WindowDue},
-		}}
-		w := newFakeEnv(t, sj)
+	sj := scaledJob()
+	sj.Spec.QueueName = ""
+	sj.Spec.Queues = []scaledjobv1.Queue{{
+		Name: "delayed", Type: scaledjobv1.QueueSortedSet, SortedSet: &scaledjobv1.SortedSetQueue{Window: scaledjobv1.WindowDue},
+	}}
+	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
 		for due, want := range map[time.Duration]time.Duration{
 			7 * time.Second:      7 * time.Second,
 			time.Millisecond:     dueSpacing,
@@ -76,10 +69,10 @@ func TestAPassComesWhenAMessageFallsDue(t *testing.T) {
 			24 * 365 * time.Hour: 0,
 		} {
 			w.queues.SetCount("delayed", queue.Count{NextDue: time.Now().Add(due)})
-			w.reconcile(t.Context()) // The status write may still be delayed.
+			w.reconcile(ctx) // The status write may still be delayed.
 			time.Sleep(2 * time.Second)
 			w.queues.SetCount("delayed", queue.Count{NextDue: time.Now().Add(due)})
-			result := w.reconcile(t.Context())
+			result := w.reconcile(ctx)
 			if want == 0 {
 				w.Expect(result.RequeueAfter).To(BeNumerically("~", 30*time.Second, 3*time.Second))
 				continue
@@ -89,10 +82,10 @@ func TestAPassComesWhenAMessageFallsDue(t *testing.T) {
 		}
 		w.Expect(w.watcher.observed).To(BeEmpty(), "growth without a notification is normal for this queue")
 
-		w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
+		w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
 		w.queues.SetCount("delayed", queue.Count{NextDue: time.Now().Add(time.Millisecond)})
-		w.reconcile(t.Context())
-		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(Equal(idleDueSpacing), "while no Job can be created")
+		w.reconcile(ctx)
+		w.Expect(w.reconcile(ctx).RequeueAfter).To(Equal(idleDueSpacing), "while no Job can be created")
 	})
 }
 
@@ -190,7 +183,6 @@ func TestACountThatWasCutOffSaysNothingOfGrowth(t *testing.T) {
 	more := queueState(&spec, observation{queues: queues{counts: queue.Counts{{Waiting: 70, Partial: true}}}}, 0)
 	w.Expect(more.Depth).To(Equal(many.Depth))
 
-	w.queues.SetDepth(emailQueue, 90)
-	w.reconcile(t.Context())
+	w.reconcileAt(t.Context(), 90)
 	w.Expect(w.watcher.observed).To(Equal([]int64{90}))
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -41,14 +40,10 @@ func (w *fakeEnv) limited(ctx context.Context) string {
 func (w *fakeEnv) forgetAll() { w.r.memories = memories{} }
 
 func TestFailingJobsPauseCreation(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		sj := scaledJob()
-		sj.Spec.MinReplicas = 3
-		w := newFakeEnv(t, sj)
-		w.queues.SetDepth(emailQueue, 30)
-		w.reconcile(ctx)
+	sj := scaledJob()
+	sj.Spec.MinReplicas = 3
+	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
+		w.reconcileAt(ctx, 30)
 		w.Expect(w.names()).To(HaveLen(3))
 
 		created := 3
@@ -63,12 +58,10 @@ func TestFailingJobsPauseCreation(t *testing.T) {
 			w.Expect(w.scaledJob(ctx).Status.DesiredJobs).To(HaveValue(Equal(int32(3))),
 				"the due Jobs are still reported")
 
-			time.Sleep(pause - time.Millisecond)
-			w.reconcile(ctx)
+			w.reconcileAfter(ctx, pause-time.Millisecond)
 			w.Expect(w.names()).To(HaveLen(created))
 			w.Expect(w.scaledJob(ctx).Status.FailedJobs).To(BeEquivalentTo(created), "the Jobs are still counted")
-			time.Sleep(time.Millisecond)
-			w.reconcile(ctx)
+			w.reconcileAfter(ctx, time.Millisecond)
 			created++
 			w.Expect(w.names()).To(HaveLen(created))
 			w.Expect(w.limited(ctx)).To(Equal("JobsFailing"), "nothing has succeeded yet")
@@ -76,20 +69,17 @@ func TestFailingJobsPauseCreation(t *testing.T) {
 		w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", "JobsFailing", "CreatedJobs"}),
 			"the last event waits for its status")
 		next := time.Now().Add(scaling.ProbeDelay)
-		time.Sleep(lateStatus)
-		w.reconcile(ctx)
+		w.awaitNumbers(ctx)
 		w.Expect(w.scaledJob(ctx).Status.CreationPausedUntil.Time).To(BeTemporally("~", next, time.Second))
 
 		w.finish(ctx, w.names()[created-1], batchv1.JobComplete)
-		w.queues.SetDepth(emailQueue, 29)
-		w.reconcile(ctx)
+		w.reconcileAt(ctx, 29)
 		w.Expect(w.names()).To(HaveLen(created+2), "one more than succeeded")
 		w.queues.SetDepth(emailQueue, 28)
 		w.finish(ctx, w.names()[created], batchv1.JobComplete)
 		w.reconcile(ctx)
 		w.Expect(w.names()).To(HaveLen(created + 4))
-		time.Sleep(lateStatus)
-		w.reconcile(ctx)
+		w.awaitNumbers(ctx)
 		w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
 		w.Expect(w.scaledJob(ctx).Status.CreationPausedUntil).To(BeNil())
 		w.Expect(w.events.reasons).To(ContainElement("CreationResumed"))
@@ -107,19 +97,16 @@ func TestJobsThatMadeProgressPauseNothing(t *testing.T) {
 		"a new subscription": func(w *fakeEnv, _ int) { w.watcher.state.Since = time.Now() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newFakeEnv(t, scaledJob())
-				w.queues.SetDepth(emailQueue, 30)
-				w.reconcile(t.Context())
+			inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
+				w.reconcileAt(ctx, 30)
 				for round := range 5 {
 					time.Sleep(time.Second)
-					w.finishActive(t.Context(), batchv1.JobComplete)
+					w.finishActive(ctx, batchv1.JobComplete)
 					progress(w, round)
-					w.reconcile(t.Context())
+					w.reconcile(ctx)
 				}
 				w.Expect(w.names()).To(HaveLen(3 + 5*3))
-				w.Expect(w.limited(t.Context())).To(Equal("NotLimited"))
+				w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
 			})
 		})
 	}
@@ -132,10 +119,7 @@ func TestRefusedCreatesPauseCreation(t *testing.T) {
 		"invalid":   apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "", nil),
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx := t.Context()
-				w := newFakeEnv(t, scaledJob())
+			inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 				w.queues.SetDepth(emailQueue, 200)
 				w.onCreate = refuse(refusal)
 				for attempt, pause := range []time.Duration{10 * time.Second, 20 * time.Second} {
@@ -162,16 +146,11 @@ func TestRefusedCreatesPauseCreation(t *testing.T) {
 
 // A refusal is no end of a pause, although nothing can be created that would show whether Jobs still fail.
 func TestARefusalDoesNotEndAPauseOfFailingJobs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		w := newFakeEnv(t, scaledJob())
-		w.queues.SetDepth(emailQueue, 30)
-		w.reconcile(ctx)
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
+		w.reconcileAt(ctx, 30)
 		w.finishActive(ctx, batchv1.JobFailed)
 		w.reconcile(ctx)
-		time.Sleep(scaling.ProbeDelay)
-		w.reconcile(ctx)
+		w.reconcileAfter(ctx, scaling.ProbeDelay)
 		w.onCreate = refuse(apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "", nil))
 		w.finish(ctx, w.names()[3], batchv1.JobComplete)
 		w.queues.SetDepth(emailQueue, 29)
@@ -181,8 +160,7 @@ func TestARefusalDoesNotEndAPauseOfFailingJobs(t *testing.T) {
 		}
 		w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
 		w.onCreate = send
-		time.Sleep(scaling.FirstPause)
-		w.reconcile(ctx)
+		w.reconcileAfter(ctx, scaling.FirstPause)
 		w.Expect(w.jobs(ctx)).To(HaveLen(6), "those that a success lets be created")
 	})
 }
@@ -222,20 +200,17 @@ func TestPausesEndByTheHandOfTheUser(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newFakeEnv(t, scaledJob())
-				w.queues.SetDepth(emailQueue, 30)
-				w.reconcile(t.Context())
-				w.finishActive(t.Context(), batchv1.JobFailed)
-				w.reconcile(t.Context())
+			inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
+				w.reconcileAt(ctx, 30)
+				w.finishActive(ctx, batchv1.JobFailed)
+				w.reconcile(ctx)
 				w.Expect(w.names()).To(HaveLen(3))
 
 				time.Sleep(2 * time.Second) // for two more changes of conditions
-				mend(t.Context(), w)
-				w.reconcile(t.Context())
+				mend(ctx, w)
+				w.reconcile(ctx)
 				w.Expect(w.names()).To(HaveLen(6))
-				w.Expect(w.limited(t.Context())).To(Equal("NotLimited"))
+				w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
 			})
 		})
 	}
@@ -247,25 +222,19 @@ func TestPausesSurviveARestart(t *testing.T) {
 		"JobsFailing": batchv1.JobFailed, "NoProgress": batchv1.JobComplete,
 	} {
 		t.Run(reason, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx := t.Context()
-				w := newFakeEnv(t, scaledJob())
-				w.queues.SetDepth(emailQueue, 30)
-				w.reconcile(ctx)
+			inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
+				w.reconcileAt(ctx, 30)
 				w.finishActive(ctx, outcome)
 				w.reconcile(ctx)
 				w.Expect(w.limited(ctx)).To(Equal(reason))
 
 				for range 3 {
 					w.forgetAll()
-					time.Sleep(lateStatus)
-					w.reconcile(ctx)
+					w.awaitNumbers(ctx)
 				}
 				w.Expect(w.names()).To(HaveLen(3))
 				w.Expect(w.limited(ctx)).To(Equal(reason))
-				time.Sleep(8 * time.Second)
-				w.reconcile(ctx)
+				w.reconcileAfter(ctx, 8*time.Second)
 				w.Expect(w.names()).To(HaveLen(4), "the pause is not extended")
 			})
 		})
@@ -274,12 +243,9 @@ func TestPausesSurviveARestart(t *testing.T) {
 
 // Failed Jobs count even if they were pruned.
 func TestPrunedJobsCount(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		sj := scaledJob()
-		sj.Spec.FailedJobsHistoryLimit = new(int32(0))
-		w := newFakeEnv(t, sj)
+	sj := scaledJob()
+	sj.Spec.FailedJobsHistoryLimit = new(int32(0))
+	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetDepth(emailQueue, 10)
 		for range 5 {
 			w.reconcile(ctx)
@@ -294,17 +260,12 @@ func TestPrunedJobsCount(t *testing.T) {
 
 // An unknown depth is not an unchanged depth.
 func TestUnknownDepthIsNoLackOfProgress(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		w := newFakeEnv(t, scaledJob())
-		w.queues.SetDepth(emailQueue, 30)
-		w.reconcile(ctx)
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
+		w.reconcileAt(ctx, 30)
 		w.queues.SetError(emailQueue, &failure.Error{Reason: failure.ReasonUnreachable, Err: errAway})
 		w.finishActive(ctx, batchv1.JobComplete)
 		w.reconcile(ctx)
-		w.queues.SetDepth(emailQueue, 30)
-		w.reconcile(ctx)
+		w.reconcileAt(ctx, 30)
 		w.Expect(w.names()).To(HaveLen(6))
 	})
 }
@@ -344,18 +305,15 @@ func TestPausesOutlastOtherEdits(t *testing.T) {
 		"a default that the CRD gains": func(ctx context.Context, w *fakeEnv) { w.reread(ctx, anotherImage) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newFakeEnv(t, scaledJob())
-				w.queues.SetDepth(emailQueue, 30)
-				w.reconcile(t.Context())
-				w.finishActive(t.Context(), batchv1.JobFailed)
-				w.reconcile(t.Context())
-				w.Expect(w.limited(t.Context())).To(Equal("JobsFailing"))
+			inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
+				w.reconcileAt(ctx, 30)
+				w.finishActive(ctx, batchv1.JobFailed)
+				w.reconcile(ctx)
+				w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
 
-				edit(t.Context(), w)
-				w.reconcile(t.Context())
-				w.Expect(w.limited(t.Context())).To(Equal("JobsFailing"))
+				edit(ctx, w)
+				w.reconcile(ctx)
+				w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
 				w.Expect(w.names()).To(HaveLen(3))
 			})
 		})
@@ -364,19 +322,15 @@ func TestPausesOutlastOtherEdits(t *testing.T) {
 
 // Messages in progress of dead workers limit only the Jobs for them. That is reported also while a Job looks for them.
 func TestOrphanedMessages(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		sj := scaledJob()
-		sj.Spec.QueueName = ""
-		sj.Spec.Queues = []scaledjobv1.Queue{{Name: "letters"}, {Name: "letters:busy", Role: scaledjobv1.RoleInProgress}}
-		w := newFakeEnv(t, sj)
+	sj := scaledJob()
+	sj.Spec.QueueName = ""
+	sj.Spec.Queues = []scaledjobv1.Queue{{Name: "letters"}, {Name: "letters:busy", Role: scaledjobv1.RoleInProgress}}
+	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetCount("letters:busy", queue.Count{InProgress: 7})
 		seconds := func(count int) {
 			for range count {
 				w.reconcile(ctx)
-				time.Sleep(lateStatus)
-				w.reconcile(ctx) // The status is late.
+				w.awaitNumbers(ctx)
 				w.finishActive(ctx, batchv1.JobComplete)
 			}
 		}
@@ -401,24 +355,20 @@ func TestClocksOfOthers(t *testing.T) {
 	for _, skew := range []time.Duration{-100 * 365 * 24 * time.Hour, -5 * time.Hour, 0, 5 * time.Hour, 100 * 365 * 24 * time.Hour} {
 		for _, restarted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v, restarted: %t", skew, restarted), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					w := newFakeEnv(t, scaledJob())
-					w.queues.SetDepth(emailQueue, 30)
-					w.reconcile(t.Context())
-					w.failAll(t, skew)
-					w.reconcile(t.Context())
+				inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
+					w.reconcileAt(ctx, 30)
+					w.failAll(ctx, skew)
+					w.reconcile(ctx)
 					if restarted {
-						w.skewStatus(t, skew)
+						w.skewStatus(ctx, skew)
 						w.forgetAll()
 					}
 
 					for _, wait := range []time.Duration{0, time.Second, scaling.LongestPause} {
-						time.Sleep(wait)
-						w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", scaling.LongestPause))
-						w.Expect(w.unfinished(t)).To(BeNumerically("<=", 3))
+						w.Expect(w.reconcileAfter(ctx, wait).RequeueAfter).To(BeNumerically("<=", scaling.LongestPause))
+						w.Expect(w.unfinished(ctx)).To(BeNumerically("<=", 3))
 					}
-					w.Expect(w.unfinished(t)).To(Equal(1), "a probe, minutes later")
+					w.Expect(w.unfinished(ctx)).To(Equal(1), "a probe, minutes later")
 				})
 			})
 		}
@@ -426,17 +376,15 @@ func TestClocksOfOthers(t *testing.T) {
 }
 
 // failAll makes all Jobs fail, with finish times that are off by skew.
-func (w *fakeEnv) failAll(t *testing.T, skew time.Duration) {
-	t.Helper()
-	for _, job := range w.jobs(t.Context()) {
-		w.finishAt(t.Context(), job.Name, batchv1.JobFailed, time.Now().Add(skew))
+func (w *fakeEnv) failAll(ctx context.Context, skew time.Duration) {
+	for _, job := range w.jobs(ctx) {
+		w.finishAt(ctx, job.Name, batchv1.JobFailed, time.Now().Add(skew))
 	}
 }
 
 // skewStatus shifts the times of the status by skew.
-func (w *fakeEnv) skewStatus(t *testing.T, skew time.Duration) {
-	t.Helper()
-	sj := w.scaledJob(t.Context())
+func (w *fakeEnv) skewStatus(ctx context.Context, skew time.Duration) {
+	sj := w.scaledJob(ctx)
 	for i := range sj.Status.Conditions {
 		moved := &sj.Status.Conditions[i].LastTransitionTime
 		*moved = metav1.NewTime(moved.Add(skew))
@@ -445,10 +393,9 @@ func (w *fakeEnv) skewStatus(t *testing.T, skew time.Duration) {
 }
 
 // unfinished returns the number of unfinished Jobs.
-func (w *fakeEnv) unfinished(t *testing.T) int {
-	t.Helper()
+func (w *fakeEnv) unfinished(ctx context.Context) int {
 	count := 0
-	for _, job := range w.jobs(t.Context()) {
+	for _, job := range w.jobs(ctx) {
 		if unfinished(&job) {
 			count++
 		}

@@ -6,7 +6,6 @@ package controller
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -38,13 +37,11 @@ func TestPruneWithoutRedis(t *testing.T) {
 
 // An admission policy may always refuse the deletion of a Job.
 func TestPruningThatIsRefusedDoesNotHoldUpCreating(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		sj := scaledJob()
-		sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
-		w := newFakeEnv(t, sj)
-		w.warmUp(t.Context())
-		w.finishAt(t.Context(), w.names()[0], batchv1.JobComplete, time.Now().Add(-historyDelay))
+	sj := scaledJob()
+	sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
+	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
+		w.warmUp(ctx)
+		w.finishAt(ctx, w.names()[0], batchv1.JobComplete, time.Now().Add(-historyDelay))
 		refused := 0
 		w.r.Client = interceptor.NewClient(w.r.Client.(client.WithWatch), interceptor.Funcs{
 			Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
@@ -53,10 +50,8 @@ func TestPruningThatIsRefusedDoesNotHoldUpCreating(t *testing.T) {
 			},
 		})
 
-		w.queues.SetDepth(emailQueue, 25)
-		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", retry.APIServer.After(1)))
-		w.queues.SetDepth(emailQueue, 45)
-		w.reconcile(t.Context())
+		w.Expect(w.reconcileAt(ctx, 25).RequeueAfter).To(BeNumerically("<=", retry.APIServer.After(1)))
+		w.reconcileAt(ctx, 45)
 
 		w.Expect(w.names()).To(HaveLen(1 + 5))
 		w.Expect(refused).To(Equal(1), "the delete is retried later")
@@ -66,19 +61,16 @@ func TestPruningThatIsRefusedDoesNotHoldUpCreating(t *testing.T) {
 
 // Messages wait for creates, and nobody waits for the end of a finished Job.
 func TestFinishedJobsAreLeftWhileJobsAreCreated(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		sj := scaledJob()
-		sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
-		w := newFakeEnv(t, sj)
-		w.warmUp(t.Context())
-		w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
+	sj := scaledJob()
+	sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
+	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
+		w.warmUp(ctx)
+		w.finish(ctx, w.names()[0], batchv1.JobComplete)
 
-		w.queues.SetDepth(emailQueue, 25)
-		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", historyDelay))
-		w.Expect(w.jobs(t.Context())).To(HaveLen(1 + 3))
-		w.reconcile(t.Context())
-		w.Expect(w.jobs(t.Context())).To(HaveLen(3), "nothing is created")
+		w.Expect(w.reconcileAt(ctx, 25).RequeueAfter).To(BeNumerically("<=", historyDelay))
+		w.Expect(w.jobs(ctx)).To(HaveLen(1 + 3))
+		w.reconcile(ctx)
+		w.Expect(w.jobs(ctx)).To(HaveLen(3), "nothing is created")
 	})
 }
 

@@ -4,6 +4,7 @@
 package controller
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,10 +83,7 @@ func TestFreePlacesOfAQuotaAreOfferedInTurns(t *testing.T) {
 // A quota may notice later than the operator that a Job was deleted, so its next refusal is not final. If others delete Jobs
 // all the time, later refusals are, so that the ScaledJob deletes its own finished Jobs for the quota.
 func TestADeletedJobOfAnotherScaledJobMakesRoom(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		w := newFakeEnv(t, scaledJob())
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetDepth(emailQueue, 10)
 		w.onCreate = refuse(errForbidden)
 		w.reconcile(ctx)
@@ -110,10 +108,7 @@ func TestADeletedJobOfAnotherScaledJobMakesRoom(t *testing.T) {
 
 // A turn that has not come yet is not lost if the ScaledJob is reconciled before it.
 func TestTheTurnOfAQuotaIsNotLost(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		w := newFakeEnv(t, scaledJob())
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetDepth(emailQueue, 10)
 		w.onCreate = refuse(errForbidden)
 		w.reconcile(ctx)
@@ -131,10 +126,7 @@ func TestTheTurnOfAQuotaIsNotLost(t *testing.T) {
 // A quota that still counts a deleted Job refuses also one whose refusal is final. The place is offered a few more times
 // before the pause ends, which may be in minutes.
 func TestAPlaceThatAQuotaFreesLateIsOfferedAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		w := newFakeEnv(t, scaledJob())
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetDepth(emailQueue, 10)
 		w.onCreate = refuse(errForbidden)
 		w.reconcile(ctx)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -77,8 +76,7 @@ func TestReconcileCreatesWhatIsDue(t *testing.T) {
 func TestReconcileAgainDoesNothing(t *testing.T) {
 	t.Parallel()
 	w := newFakeEnv(t, scaledJob())
-	w.queues.SetDepth(emailQueue, 47)
-	w.reconcile(t.Context())
+	w.reconcileAt(t.Context(), 47)
 	jobs, sj := w.jobs(t.Context()), w.scaledJob(t.Context())
 
 	for range 3 {
@@ -95,8 +93,7 @@ func TestReconcileAgainDoesNothing(t *testing.T) {
 func TestReconcileReplacesFinishedJobs(t *testing.T) {
 	t.Parallel()
 	w := newFakeEnv(t, scaledJob())
-	w.queues.SetDepth(emailQueue, 20)
-	w.reconcile(t.Context())
+	w.reconcileAt(t.Context(), 20)
 	w.Expect(w.names()).To(HaveLen(2))
 
 	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
@@ -108,28 +105,25 @@ func TestReconcileReplacesFinishedJobs(t *testing.T) {
 }
 
 func TestReconcileUnknownDepth(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
-		w.queues.SetDepth(emailQueue, 25)
-		w.reconcile(t.Context())
-		before := w.scaledJob(t.Context()).Status
-		w.delete(t.Context(), w.names()[0])
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
+		w.reconcileAt(ctx, 25)
+		before := w.scaledJob(ctx).Status
+		w.delete(ctx, w.names()[0])
 
 		w.queues.SetError(emailQueue, &failure.Error{
 			Reason: failure.ReasonUnreachable, Message: "Start it.", Err: errors.New("dial tcp 10.0.0.1:6379: refused"),
 		})
-		result := w.reconcile(t.Context())
+		result := w.reconcile(ctx)
 
 		w.Expect(w.names()).To(HaveLen(3), "no Job is created for an unknown depth")
 		w.Expect(result.Priority).To(HaveValue(Equal(enqueue.PriorityResync)))
 		w.Expect(result.RequeueAfter).To(BeNumerically("<=", unreadableRetry+unreadableRetry/10))
-		after := w.scaledJob(t.Context()).Status
+		after := w.scaledJob(ctx).Status
 		w.Expect(after.QueueDepth).To(Equal(before.QueueDepth))
 		w.Expect(after.DesiredJobs).To(Equal(before.DesiredJobs))
 		w.Expect(after.ActiveJobs).To(Equal(int32(2)), "counting needs no Redis")
 		for _, kind := range []string{scaledjobv1.ConditionQueueConnected, scaledjobv1.ConditionReady} {
-			condition := w.condition(t.Context(), kind)
+			condition := w.condition(ctx, kind)
 			w.Expect(condition.Status).To(Equal(metav1.ConditionFalse), kind)
 			w.Expect(condition.Reason).To(Equal(scaledjobv1.ReasonUnreachable), kind)
 			w.Expect(condition.Message).To(Equal("Start it."), kind)
@@ -138,10 +132,9 @@ func TestReconcileUnknownDepth(t *testing.T) {
 		w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", "RedisUnreachable"}))
 
 		time.Sleep(lateStatus)
-		w.queues.SetDepth(emailQueue, 25)
-		w.Expect(w.reconcile(t.Context())).To(beResync())
-		w.Expect(w.jobs(t.Context())).To(HaveLen(3))
-		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
+		w.Expect(w.reconcileAt(ctx, 25)).To(beResync())
+		w.Expect(w.jobs(ctx)).To(HaveLen(3))
+		w.Expect(w.condition(ctx, scaledjobv1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
 		w.Expect(w.events.reasons[2:]).To(ConsistOf("CreatedJobs", "QueueConnected"))
 	})
 }
@@ -212,8 +205,7 @@ func TestReconcileSuspended(t *testing.T) {
 	sj := scaledJob()
 	sj.Spec.FailedJobsHistoryLimit = new(int32(0))
 	w := newFakeEnv(t, sj)
-	w.queues.SetDepth(emailQueue, 20)
-	w.reconcile(t.Context())
+	w.reconcileAt(t.Context(), 20)
 	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
 	w.queues.SetDepth(emailQueue, 47)
 	w.finish(t.Context(), w.names()[0], batchv1.JobFailed)
@@ -270,8 +262,7 @@ func TestReconcileGone(t *testing.T) {
 func TestReconcileRecreated(t *testing.T) {
 	t.Parallel()
 	w := newFakeEnv(t, scaledJob())
-	w.queues.SetDepth(emailQueue, 20)
-	w.reconcile(t.Context())
+	w.reconcileAt(t.Context(), 20)
 	first := w.names()
 	w.r.Gate.Lost("uid-1", jobcontrol.Unanswered{Ordinal: 9, Since: time.Now()})
 	again := scaledJob()
@@ -423,40 +414,34 @@ func TestReactionIsMeasuredFromTheNotificationThatWasNotServed(t *testing.T) {
 	t.Parallel()
 	w := newFakeEnv(t, scaledJob())
 	reactions := func() float64 { return w.scrape()["scaledjob_event_to_create_seconds"] }
-	w.queues.SetDepth(emailQueue, 10)
-	w.reconcile(t.Context())
+	w.reconcileAt(t.Context(), 10)
 	w.Expect(reactions()).To(BeZero(), "no notification caused this Job")
 
 	w.watcher.notified = time.Now().Add(-time.Second)
 	w.queues.SetError(emailQueue, failure.ErrClosed)
 	w.reconcile(t.Context())
-	w.queues.SetDepth(emailQueue, 20)
-	w.reconcile(t.Context())
+	w.reconcileAt(t.Context(), 20)
 	w.Expect(reactions()).To(BeEquivalentTo(1), "the notification is kept while the depth is unknown")
 
-	w.queues.SetDepth(emailQueue, 30)
-	w.reconcile(t.Context())
+	w.reconcileAt(t.Context(), 30)
 	w.Expect(reactions()).To(BeEquivalentTo(1), "it counts only once")
 	w.Expect(w.watcher.observed).To(Equal([]int64{10, 20, 30}), "an unknown depth is not compared")
 }
 
 func TestReconcileStatusWriteFails(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetDepth(emailQueue, 20)
 		w.onApply = func() error { return errAway }
 
-		result := w.reconcile(t.Context())
+		result := w.reconcile(ctx)
 		w.Expect(result.RequeueAfter).To(BeNumerically("<=", retry.APIServer.After(1)),
 			"the status write is retried separately, so that creates need not wait for it")
 		w.Expect(w.names()).To(HaveLen(2))
 
 		w.onApply = func() error { return nil }
-		time.Sleep(result.RequeueAfter)
-		w.Expect(w.reconcile(t.Context())).To(beResync())
+		w.Expect(w.reconcileAfter(ctx, result.RequeueAfter)).To(beResync())
 		w.Expect(w.names()).To(HaveLen(2))
-		w.Expect(w.scaledJob(t.Context()).Status.LastScaleTime).NotTo(BeNil(),
+		w.Expect(w.scaledJob(ctx).Status.LastScaleTime).NotTo(BeNil(),
 			"the next reconcile reports what the failed one did")
 	})
 }

@@ -4,9 +4,9 @@
 package controller
 
 import (
+	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr/funcr"
@@ -28,75 +28,63 @@ const lateStatus = 1250 * time.Millisecond
 
 // If only numbers change, about one status per second is written, and always the last one.
 func TestStatusIsWrittenOnceASecond(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		sj := scaledJob()
-		sj.Spec.Threshold = 1000
-		w := newFakeEnv(t, sj)
-		w.queues.SetDepth(emailQueue, 1)
-		w.reconcile(t.Context())
+	sj := scaledJob()
+	sj.Spec.Threshold = 1000
+	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
+		w.reconcileAt(ctx, 1)
 		w.Expect(w.applied).To(Equal(1))
 
 		const passes, pause = 30, 100 * time.Millisecond
 		for depth := range int64(passes) {
 			time.Sleep(pause)
-			w.queues.SetDepth(emailQueue, 2+depth)
-			w.reconcile(t.Context())
+			w.reconcileAt(ctx, 2+depth)
 		}
 		w.Expect(w.applied - 1).To(BeNumerically("~", int(passes*pause/time.Second), 1))
 
-		w.queues.SetDepth(emailQueue, 99)
-		wait := w.reconcile(t.Context()).RequeueAfter
-		w.Expect(w.scaledJob(t.Context()).Status.QueueDepth).NotTo(HaveValue(Equal(int64(99))))
+		wait := w.reconcileAt(ctx, 99).RequeueAfter
+		w.Expect(w.scaledJob(ctx).Status.QueueDepth).NotTo(HaveValue(Equal(int64(99))))
 		w.Expect(wait).To(BeNumerically("<=", lateStatus), "the reconcile that writes it is scheduled")
-		time.Sleep(wait)
-		w.Expect(w.reconcile(t.Context())).To(beResync())
-		w.Expect(w.scaledJob(t.Context()).Status.QueueDepth).To(HaveValue(Equal(int64(99))))
+		w.Expect(w.reconcileAfter(ctx, wait)).To(beResync())
+		w.Expect(w.scaledJob(ctx).Status.QueueDepth).To(HaveValue(Equal(int64(99))))
 	})
 }
 
 // A worker that reads an entry of a stream changes only how many are pending. The status shows that when it is written for
 // another cause.
 func TestPendingEntriesAloneCauseNoWrite(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		sj := scaledJob()
-		sj.Spec.QueueName, sj.Spec.Threshold = "", 1000
-		sj.Spec.Queues = []scaledjobv1.Queue{{
-			Name: emailQueue, Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"},
-		}}
-		w := newFakeEnv(t, sj)
+	sj := scaledJob()
+	sj.Spec.QueueName, sj.Spec.Threshold = "", 1000
+	sj.Spec.Queues = []scaledjobv1.Queue{{
+		Name: emailQueue, Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"},
+	}}
+	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetCount(emailQueue, queue.Count{Waiting: 3, InProgress: 1})
-		w.reconcile(t.Context())
+		w.reconcile(ctx)
 		w.Expect(w.applied).To(Equal(1))
-		pending := func() *int64 { return w.scaledJob(t.Context()).Status.Queues[0].PendingEntries }
+		pending := func() *int64 { return w.scaledJob(ctx).Status.Queues[0].PendingEntries }
 		w.Expect(pending()).To(HaveValue(BeEquivalentTo(1)))
 
 		w.queues.SetCount(emailQueue, queue.Count{Waiting: 2, InProgress: 2})
-		w.Expect(w.reconcile(t.Context())).To(beResync())
-		time.Sleep(2 * lateStatus)
-		w.reconcile(t.Context())
+		w.Expect(w.reconcile(ctx)).To(beResync())
+		w.reconcileAfter(ctx, 2*lateStatus)
 		w.Expect(w.applied).To(Equal(1))
 		w.queues.SetCount(emailQueue, queue.Count{Waiting: 3, InProgress: 2})
-		time.Sleep(w.reconcile(t.Context()).RequeueAfter)
-		w.reconcile(t.Context())
+		w.reconcileAfter(ctx, w.reconcile(ctx).RequeueAfter)
 		w.Expect(pending()).To(HaveValue(BeEquivalentTo(2)))
-		w.Expect(w.scaledJob(t.Context()).Status.ClaimedJobs).To(BeNil(), "the strategy does not depend on it")
+		w.Expect(w.scaledJob(ctx).Status.ClaimedJobs).To(BeNil(), "the strategy does not depend on it")
 	})
 }
 
 // A condition keeps its transition time until it changes.
 func TestConditionKeepsItsTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
-		w.reconcile(t.Context())
-		turned := w.condition(t.Context(), scaledjobv1.ConditionReady).LastTransitionTime
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
+		w.reconcile(ctx)
+		turned := w.condition(ctx, scaledjobv1.ConditionReady).LastTransitionTime
 		time.Sleep(time.Minute)
-		w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 5 })
-		w.reconcile(t.Context())
+		w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 5 })
+		w.reconcile(ctx)
 
-		ready := w.condition(t.Context(), scaledjobv1.ConditionReady)
+		ready := w.condition(ctx, scaledjobv1.ConditionReady)
 		w.Expect(ready.ObservedGeneration).To(Equal(int64(2)))
 		w.Expect(ready.LastTransitionTime).To(Equal(turned))
 	})
@@ -104,19 +92,16 @@ func TestConditionKeepsItsTime(t *testing.T) {
 
 // After a restart only the stored status is known.
 func TestStatusAfterARestart(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
-		w.queues.SetDepth(emailQueue, 25)
-		w.reconcile(t.Context())
-		w.reconcile(t.Context())
-		before := w.scaledJob(t.Context())
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
+		w.reconcileAt(ctx, 25)
+		w.reconcile(ctx)
+		before := w.scaledJob(ctx)
 		time.Sleep(jobs.StartTimeout / 2)
 
 		w.r.memories = memories{}
-		w.Expect(w.reconcile(t.Context())).To(beResync())
+		w.Expect(w.reconcile(ctx)).To(beResync())
 
-		w.Expect(w.scaledJob(t.Context())).To(Equal(before))
+		w.Expect(w.scaledJob(ctx)).To(Equal(before))
 		w.Expect(w.applied).To(Equal(1))
 		w.Expect(w.events.reasons).To(HaveLen(1), "known changes are not reported again")
 	})
@@ -166,17 +151,13 @@ func TestNotedEventsNameTheReconcileInWhichTheyOccurred(t *testing.T) {
 // A queue near the limit may cross it many times per second. Each crossing changes a condition, but the status must not
 // be written each time.
 func TestStatusOfAQueueThatCrossesTheLimitIsWrittenOnceASecond(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
-		w.queues.SetDepth(emailQueue, 200)
-		w.reconcile(t.Context())
-		w.reconcile(t.Context())
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
+		w.reconcileAt(ctx, 200)
+		w.reconcile(ctx)
 		const seconds = 10
 		before := w.applied
 		for i := range seconds * 40 { // notifications cause at most one reconcile every 25 ms
-			w.queues.SetDepth(emailQueue, int64(200+i%2))
-			w.reconcile(t.Context())
+			w.reconcileAt(ctx, int64(200+i%2))
 			time.Sleep(25 * time.Millisecond)
 		}
 		w.Expect(w.applied-before).To(BeNumerically("<=", 12*seconds/10), "status writes in %d s", seconds)
@@ -185,12 +166,10 @@ func TestStatusOfAQueueThatCrossesTheLimitIsWrittenOnceASecond(t *testing.T) {
 
 // The permission to write statuses is lost. Jobs are created all the same, and the log says so, but not for each attempt.
 func TestStatusThatMayNotBeWrittenIsLoggedOnceAMinute(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.r.denied.Interval = deniedInterval
 		var lines []string
-		ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(_, line string) {
+		ctx = ctrl.LoggerInto(ctx, funcr.New(func(_, line string) {
 			if strings.Contains(line, "the operator may not write statuses") || strings.Contains(line, "will retry") {
 				lines = append(lines, line)
 			}
@@ -199,8 +178,7 @@ func TestStatusThatMayNotBeWrittenIsLoggedOnceAMinute(t *testing.T) {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "scaledjobs/status"}, emails.Name, nil)
 		}
 		for depth := range int64(12) { // attempts are up to 30 seconds apart
-			w.queues.SetDepth(emailQueue, 10*depth)
-			w.reconcile(ctx)
+			w.reconcileAt(ctx, 10*depth)
 			time.Sleep(deniedInterval / 2)
 		}
 		w.Expect(w.names()).To(HaveLen(11))

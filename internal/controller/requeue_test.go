@@ -4,8 +4,8 @@
 package controller
 
 import (
+	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -72,16 +72,14 @@ func TestAPauseThatEndsDuringTheReconcileIsNotForgotten(t *testing.T) {
 // What is known about the notifications may change by time alone. Then the status must say so, and the source of events
 // may have to change.
 func TestAReconcileComesWhenTheStateOfTheNotificationsMayChange(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
-		w.reconcile(t.Context())
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
+		w.reconcile(ctx)
 		for after, want := range map[time.Duration]time.Duration{5 * time.Second: 5 * time.Second, -time.Second: dueSpacing} {
 			w.watcher.state.ValidUntil = time.Now().Add(after)
-			w.Expect(w.reconcile(t.Context())).To(beRequeue(want, enqueue.PriorityNormal))
+			w.Expect(w.reconcile(ctx)).To(beRequeue(want, enqueue.PriorityNormal))
 		}
 		w.watcher.state.ValidUntil = time.Now().Add(time.Hour)
-		w.Expect(w.reconcile(t.Context())).To(HaveField("Priority", HaveValue(Equal(enqueue.PriorityResync))))
+		w.Expect(w.reconcile(ctx)).To(HaveField("Priority", HaveValue(Equal(enqueue.PriorityResync))))
 	})
 }
 
@@ -101,24 +99,21 @@ func TestRetriesOfABusyServerTakeTurns(t *testing.T) {
 // A notification reports messages once. The read that it causes is not made while the server is busy, so the next one
 // follows soon, however many share the server.
 func TestAGrownQueueOfABusyServerIsReadSoon(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetError(emailQueue, failure.ErrBusy)
 		w.watcher.state.Watchers = 10_000
 		grown := time.Now()
 		w.watcher.notified = grown
 		reads := 0
 		for ; time.Since(grown) < 5*time.Second; reads++ {
-			result := w.reconcile(t.Context())
+			result := w.reconcile(ctx)
 			after := max(grownRetry, time.Since(grown)/4)
 			w.Expect(result.RequeueAfter).To(BeNumerically("~", after, after/5))
 			w.Expect(result.Priority).To(HaveValue(Equal(enqueue.PriorityNormal)))
 			time.Sleep(result.RequeueAfter)
 		}
 		w.Expect(reads).To(BeNumerically("<", 25))
-		time.Sleep(time.Minute)
-		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("~", unreadableRetry, unreadableRetry/5), "as without growth")
+		w.Expect(w.reconcileAfter(ctx, time.Minute).RequeueAfter).To(BeNumerically("~", unreadableRetry, unreadableRetry/5), "as without growth")
 	})
 }
 

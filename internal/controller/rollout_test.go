@@ -6,7 +6,6 @@ package controller
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
@@ -86,8 +85,7 @@ func (w *fakeEnv) images(ctx context.Context) map[string]int {
 func TestAnEditedTemplateReplacesUnfinishedJobs(t *testing.T) {
 	t.Parallel()
 	w := newFakeEnv(t, replacing())
-	w.queues.SetDepth(emailQueue, 30)
-	w.reconcile(t.Context())
+	w.reconcileAt(t.Context(), 30)
 	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
 
 	w.edit(t.Context(), anotherImage)
@@ -176,8 +174,7 @@ func TestWhatDoesNotReplaceJobs(t *testing.T) {
 				sj.Spec.Rollout.Strategy = scaledjobv1.RolloutGradual
 			}
 			w := newFakeEnv(t, sj)
-			w.queues.SetDepth(emailQueue, 30)
-			w.reconcile(t.Context())
+			w.reconcileAt(t.Context(), 30)
 
 			c.change(t.Context(), w)
 			for range 3 {
@@ -221,8 +218,7 @@ func TestJobsOfEveryEarlierTemplateAreReplaced(t *testing.T) {
 		},
 		"there and back, with Jobs of both": func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, anotherImage)
-			w.queues.SetDepth(emailQueue, 40)
-			w.reconcile(ctx)
+			w.reconcileAt(ctx, 40)
 			w.Expect(w.images(ctx)).To(Equal(map[string]int{"worker:1": 3, "worker:2": 1}))
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate = scaledJob().Spec.JobTemplate })
 			w.reconcile(ctx)
@@ -233,8 +229,7 @@ func TestJobsOfEveryEarlierTemplateAreReplaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newFakeEnv(t, rollingOut(scaledjobv1.RolloutGradual))
-			w.queues.SetDepth(emailQueue, 30)
-			w.reconcile(t.Context())
+			w.reconcileAt(t.Context(), 30)
 			for _, job := range w.names() {
 				w.pods(t.Context(), job, 1, 1)
 			}
@@ -263,8 +258,7 @@ func TestUnstartedReplacesOnlyJobsThatWereNeverReady(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newFakeEnv(t, rollingOut(scaledjobv1.RolloutUnstarted))
-			w.queues.SetDepth(emailQueue, 40)
-			w.reconcile(t.Context())
+			w.reconcileAt(t.Context(), 40)
 			names := w.names()
 			w.pods(t.Context(), names[0], 1, 1)
 			w.pods(t.Context(), names[1], 1, 1)
@@ -289,13 +283,10 @@ func TestUnstartedReplacesOnlyJobsThatWereNeverReady(t *testing.T) {
 
 // The Pod of a Job becomes ready while the operator deletes the Job.
 func TestUnstartedKeepsAJobThatBecomesReady(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, rollingOut(scaledjobv1.RolloutUnstarted))
-		w.queues.SetDepth(emailQueue, 20)
-		w.reconcile(t.Context())
+	inBubble(t, rollingOut(scaledjobv1.RolloutUnstarted), func(ctx context.Context, w *fakeEnv) {
+		w.reconcileAt(ctx, 20)
 		names := w.names()
-		w.pods(t.Context(), names[0], 1, 0)
+		w.pods(ctx, names[0], 1, 0)
 		w.onDelete = func(ctx context.Context, object client.Object, expected *metav1.Preconditions) error {
 			if object.GetName() == names[0] {
 				w.pods(ctx, names[0], 1, 1)
@@ -304,12 +295,12 @@ func TestUnstartedKeepsAJobThatBecomesReady(t *testing.T) {
 			return nil
 		}
 
-		w.edit(t.Context(), anotherImage)
-		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", historyDelay), "it is looked at again")
+		w.edit(ctx, anotherImage)
+		w.Expect(w.reconcile(ctx).RequeueAfter).To(BeNumerically("<=", historyDelay), "it is looked at again")
 		for range 3 {
-			w.reconcile(t.Context())
+			w.reconcile(ctx)
 		}
-		w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 1, "worker:2": 1}))
+		w.Expect(w.images(ctx)).To(Equal(map[string]int{"worker:1": 1, "worker:2": 1}))
 		w.Expect(w.names()).To(HaveLen(3))
 	})
 }
@@ -318,8 +309,7 @@ func TestUnstartedKeepsAJobThatBecomesReady(t *testing.T) {
 func TestImmediateDeletesByUIDOnly(t *testing.T) {
 	t.Parallel()
 	w := newFakeEnv(t, replacing())
-	w.queues.SetDepth(emailQueue, 10)
-	w.reconcile(t.Context())
+	w.reconcileAt(t.Context(), 10)
 	deletes := 0
 	w.onDelete = func(_ context.Context, _ client.Object, expected *metav1.Preconditions) error {
 		deletes++

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -44,8 +43,7 @@ func send(_ context.Context, _ *batchv1.Job, send func() error) error { return s
 
 // warmUp creates one Job, so that the template is known to be accepted.
 func (w *fakeEnv) warmUp(ctx context.Context) {
-	w.queues.SetDepth(emailQueue, 1)
-	w.reconcile(ctx)
+	w.reconcileAt(ctx, 1)
 	w.Expect(w.names()).To(HaveLen(1))
 }
 
@@ -67,9 +65,7 @@ func TestScaleFirstOfANewTemplateAlone(t *testing.T) {
 
 // An admission webhook may take longer than the normal timeout of a create.
 func TestScaleIsPatientAfterATimeout(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetDepth(emailQueue, 30)
 		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
 			select {
@@ -80,16 +76,16 @@ func TestScaleIsPatientAfterATimeout(t *testing.T) {
 			}
 		}
 
-		w.Expect(w.reconcileFails(t.Context())).To(MatchError(context.DeadlineExceeded))
-		w.Expect(w.jobs(t.Context())).To(BeEmpty())
-		w.Expect(w.inDoubt(t.Context())).To(HaveLen(1))
+		w.Expect(w.reconcileFails(ctx)).To(MatchError(context.DeadlineExceeded))
+		w.Expect(w.jobs(ctx)).To(BeEmpty())
+		w.Expect(w.inDoubt(ctx)).To(HaveLen(1))
 
-		w.reconcile(t.Context())
-		w.Expect(w.jobs(t.Context())).To(HaveLen(1), "no other create starts, because the observation is too old")
+		w.reconcile(ctx)
+		w.Expect(w.jobs(ctx)).To(HaveLen(1), "no other create starts, because the observation is too old")
 		for range 4 {
-			_, _ = w.r.Reconcile(t.Context(), requestOf(emails))
+			_, _ = w.r.Reconcile(ctx, requestOf(emails))
 		}
-		w.Expect(w.jobs(t.Context())).To(HaveLen(3))
+		w.Expect(w.jobs(ctx)).To(HaveLen(3))
 	})
 }
 
@@ -110,33 +106,29 @@ func TestScaleIsPatientOnlyWithCreatesThatTimeOut(t *testing.T) {
 
 // A create that may take half a minute starts when the status shows why the last one failed.
 func TestScaleShowsATimeoutFirst(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
-		w.reconcile(t.Context())
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
+		w.reconcile(ctx)
 		shown := ""
 		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
-			shown = w.condition(t.Context(), scaledjobv1.ConditionScalingLimited).Reason
+			shown = w.condition(ctx, scaledjobv1.ConditionScalingLimited).Reason
 			if err := hangs(ctx, 10*time.Second); err != nil {
 				return err
 			}
 			return send()
 		}
 		w.queues.SetDepth(emailQueue, 1)
-		w.Expect(w.reconcileFails(t.Context())).To(MatchError(context.DeadlineExceeded))
+		w.Expect(w.reconcileFails(ctx)).To(MatchError(context.DeadlineExceeded))
 		w.Expect(shown).To(Equal(scaledjobv1.ReasonNotLimited))
 
-		w.reconcile(t.Context())
+		w.reconcile(ctx)
 		w.Expect(shown).To(Equal(scaledjobv1.ReasonCreateFailing))
-		w.Expect(w.jobs(t.Context())).To(HaveLen(1))
+		w.Expect(w.jobs(ctx)).To(HaveLen(1))
 	})
 }
 
 // Statuses that can't be written do not keep Jobs from being created.
 func TestScaleDoesNotWaitForTheStatus(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.onApply = func() error { return errAway }
 		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
 			if err := hangs(ctx, 10*time.Second); err != nil {
@@ -145,39 +137,35 @@ func TestScaleDoesNotWaitForTheStatus(t *testing.T) {
 			return send()
 		}
 		w.queues.SetDepth(emailQueue, 1)
-		w.Expect(w.reconcileFails(t.Context())).To(MatchError(context.DeadlineExceeded))
+		w.Expect(w.reconcileFails(ctx)).To(MatchError(context.DeadlineExceeded))
 		for range 6 {
-			time.Sleep(w.reconcile(t.Context()).RequeueAfter)
+			time.Sleep(w.reconcile(ctx).RequeueAfter)
 		}
-		w.Expect(w.jobs(t.Context())).To(HaveLen(1))
+		w.Expect(w.jobs(ctx)).To(HaveLen(1))
 	})
 }
 
 func TestScaleLetsOthersHaveATurn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		sj := scaledJob()
-		sj.Spec.MaxReplicas = new(int32(1000))
-		w := newFakeEnv(t, sj)
+	sj := scaledJob()
+	sj.Spec.MaxReplicas = new(int32(1000))
+	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetDepth(emailQueue, 5200)
 
-		w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, enqueue.PriorityGrowth))
-		w.Expect(w.jobs(t.Context())).To(HaveLen(createsPerReconcile))
-		w.Expect(w.reconcile(t.Context())).To(beSettled())
-		w.Expect(w.jobs(t.Context())).To(HaveLen(520))
-		w.Expect(w.scaledJob(t.Context()).Status.ActiveJobs).To(Equal(int32(520)))
+		w.Expect(w.reconcile(ctx)).To(beRequeue(moreRetry, enqueue.PriorityGrowth))
+		w.Expect(w.jobs(ctx)).To(HaveLen(createsPerReconcile))
+		w.Expect(w.reconcile(ctx)).To(beSettled())
+		w.Expect(w.jobs(ctx)).To(HaveLen(520))
+		w.Expect(w.scaledJob(ctx).Status.ActiveJobs).To(Equal(int32(520)))
 	})
 }
 
 func TestScaleStopsAtAnError(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetDepth(emailQueue, 200)
 		w.onCreate = refuse(errOverload)
 
 		for attempt := range 3 {
-			w.Expect(w.reconcileFails(t.Context())).To(MatchError(errOverload))
+			w.Expect(w.reconcileFails(ctx)).To(MatchError(errOverload))
 			w.Expect(w.names()).To(HaveLen(attempt+1), "one per reconcile")
 		}
 		w.Expect(sets.New(w.names()...)).To(HaveLen(1), "the ordinal of a refused Job is used again")
@@ -186,46 +174,42 @@ func TestScaleStopsAtAnError(t *testing.T) {
 
 		time.Sleep(time.Minute) // so that no write of the status is delayed
 		w.onCreate = send
-		w.Expect(w.reconcile(t.Context())).To(beSettled())
-		w.Expect(w.jobs(t.Context())).To(HaveLen(20))
+		w.Expect(w.reconcile(ctx)).To(beSettled())
+		w.Expect(w.jobs(ctx)).To(HaveLen(20))
 
-		w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
+		w.finish(ctx, w.names()[0], batchv1.JobComplete)
 		time.Sleep(time.Minute)
 		w.onCreate = refuse(errOverload)
-		_ = w.reconcileFails(t.Context())
+		_ = w.reconcileFails(ctx)
 		w.Expect(w.events.reasons).To(Equal([]string{"CreateFailing", "CreationResumed", "CreatedJobs", "CreateFailing"}))
 	})
 }
 
 // After a create of a batch has failed, the remaining ones are not sent.
 func TestScaleStopsWithinABatch(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
-		w.warmUp(t.Context())
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
+		w.warmUp(ctx)
 		w.queues.SetDepth(emailQueue, 200)
 		w.onCreate = func(context.Context, *batchv1.Job, func() error) error {
 			time.Sleep(time.Second)
 			return errOverload
 		}
 
-		_ = w.reconcileFails(t.Context())
+		_ = w.reconcileFails(ctx)
 
 		w.Expect(w.names()).To(HaveLen(1 + jobcontrol.AtOnce))
-		w.Expect(w.inDoubt(t.Context())).To(BeEmpty(), "the API server answered")
+		w.Expect(w.inDoubt(ctx)).To(BeEmpty(), "the API server answered")
 
-		_ = w.reconcileFails(t.Context())
+		_ = w.reconcileFails(ctx)
 		w.Expect(w.names()).To(HaveLen(1+jobcontrol.AtOnce+1), "after a failure, a batch of one")
 	})
 }
 
 // A canceled create has no answer. So creates in flight when the operator receives a signal to stop may end.
 func TestScaleOutlivesTheSignalToStop(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetDepth(emailQueue, 25)
-		ctx, stop := context.WithCancel(t.Context())
+		ctx, stop := context.WithCancel(ctx)
 		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
 			stop()
 			select {
@@ -238,8 +222,8 @@ func TestScaleOutlivesTheSignalToStop(t *testing.T) {
 
 		w.reconcile(ctx)
 
-		w.Expect(w.jobs(t.Context())).To(HaveLen(1), "the create in flight ends, and no other starts")
-		w.Expect(w.inDoubt(t.Context())).To(BeEmpty())
+		w.Expect(w.jobs(ctx)).To(HaveLen(1), "the create in flight ends, and no other starts")
+		w.Expect(w.inDoubt(ctx)).To(BeEmpty())
 	})
 }
 
@@ -260,8 +244,7 @@ func TestScaleReplacesNoJobOfAGoingOwner(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newFakeEnv(t, scaledJob())
-			w.queues.SetDepth(emailQueue, 25)
-			w.reconcile(t.Context())
+			w.reconcileAt(t.Context(), 25)
 			w.delete(t.Context(), w.names()[1])
 			w.onLiveGet = answer
 
@@ -329,8 +312,7 @@ func TestScaleTakesTheAnswerToAStatus(t *testing.T) {
 func TestScaleAsksOnlyIfAJobIsMissing(t *testing.T) {
 	t.Parallel()
 	w := newFakeEnv(t, scaledJob())
-	w.queues.SetDepth(emailQueue, 25)
-	w.reconcile(t.Context())
+	w.reconcileAt(t.Context(), 25)
 	w.onLiveGet = func(client.Object) error { return errAway }
 	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
 	w.reconcile(t.Context())
@@ -346,12 +328,10 @@ func TestScaleAsksOnlyIfAJobIsMissing(t *testing.T) {
 
 // suspend is the emergency stop. With a slow API server, creates of the reconcile that has begun would go on for minutes.
 func TestCreatingEndsSoonAfterSuspension(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		sj := scaledJob()
-		sj.Spec.MaxReplicas = new(int32(1000))
-		w := newFakeEnv(t, sj)
-		w.warmUp(t.Context())
+	sj := scaledJob()
+	sj.Spec.MaxReplicas = new(int32(1000))
+	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
+		w.warmUp(ctx)
 		w.queues.SetDepth(emailQueue, 10000)
 		var stopped atomic.Bool
 		var begunAfter atomic.Int32
@@ -364,10 +344,10 @@ func TestCreatingEndsSoonAfterSuspension(t *testing.T) {
 		}
 		go func() {
 			time.Sleep(time.Second)
-			w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
 			stopped.Store(true)
 		}()
-		w.reconcile(t.Context())
+		w.reconcile(ctx)
 		w.Expect(begunAfter.Load()).To(BeNumerically("<=", 16),
 			"creates sent after the emergency stop")
 	})
@@ -426,9 +406,7 @@ func TestCreatesAreAsLongAsTheLeaseLeavesRoomFor(t *testing.T) {
 
 // A proxy may answer 201 without the Job in the body. The operator must not take the Job as seen.
 func TestAnswerWithoutIdentityIsAwaited(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetDepth(emailQueue, 30)
 		w.cacheIsAt("0")
 		w.hidden = func(*batchv1.Job) bool { return true }
@@ -438,10 +416,10 @@ func TestAnswerWithoutIdentityIsAwaited(t *testing.T) {
 			return err
 		}
 		for range 10 {
-			_, _ = w.r.Reconcile(t.Context(), requestOf(emails))
+			_, _ = w.r.Reconcile(ctx, requestOf(emails))
 			time.Sleep(5 * time.Second)
 		}
-		w.Expect(len(w.jobs(t.Context()))).To(BeNumerically("<=", 3), "Jobs for the 3 that are due")
+		w.Expect(len(w.jobs(ctx))).To(BeNumerically("<=", 3), "Jobs for the 3 that are due")
 	})
 }
 
@@ -487,11 +465,9 @@ func TestAHeldCreateThatLandsLateCreatesNoJobTooMany(t *testing.T) {
 		"deleted, and refused first": {deleted: true, refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				sj := scaledJob()
-				sj.Spec.MaxReplicas, sj.Spec.SuccessfulJobsHistoryLimit = new(int32(1)), new(int32(0))
-				w := newFakeEnv(t, sj)
+			sj := scaledJob()
+			sj.Spec.MaxReplicas, sj.Spec.SuccessfulJobsHistoryLimit = new(int32(1)), new(int32(0))
+			inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
 				w.queues.SetDepth(emailQueue, 1000)
 				var land func() error
 				w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
@@ -499,31 +475,30 @@ func TestAHeldCreateThatLandsLateCreatesNoJobTooMany(t *testing.T) {
 					<-ctx.Done()
 					return ctx.Err()
 				}
-				_ = w.reconcileFails(t.Context())
+				_ = w.reconcileFails(ctx)
 				if c.refused {
 					w.onCreate = refuse(errOverload)
-					_ = w.reconcileFails(t.Context())
+					_ = w.reconcileFails(ctx)
 				}
 				w.onCreate = send
-				w.reconcile(t.Context())
-				for _, job := range w.jobs(t.Context()) {
-					w.finish(t.Context(), job.Name, batchv1.JobComplete)
+				w.reconcile(ctx)
+				for _, job := range w.jobs(ctx) {
+					w.finish(ctx, job.Name, batchv1.JobComplete)
 					if c.deleted {
-						w.delete(t.Context(), job.Name)
+						w.delete(ctx, job.Name)
 					}
 				}
-				w.reconcile(t.Context())
-				w.Expect(w.running(t.Context())).To(Equal(1))
+				w.reconcile(ctx)
+				w.Expect(w.running(ctx)).To(Equal(1))
 
 				_ = land()
 
-				w.Expect(w.running(t.Context())).To(Equal(1))
+				w.Expect(w.running(ctx)).To(Equal(1))
 
-				time.Sleep(2 * time.Minute)
-				w.reconcile(t.Context())
-				w.reconcile(t.Context())
-				w.Expect(w.inDoubt(t.Context())).To(BeEmpty(), "after that time nothing is in doubt")
-				w.Expect(w.jobs(t.Context())).To(HaveLen(1), "and the finished Jobs are pruned")
+				w.reconcileAfter(ctx, 2*time.Minute)
+				w.reconcile(ctx)
+				w.Expect(w.inDoubt(ctx)).To(BeEmpty(), "after that time nothing is in doubt")
+				w.Expect(w.jobs(ctx)).To(HaveLen(1), "and the finished Jobs are pruned")
 			})
 		})
 	}

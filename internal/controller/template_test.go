@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -46,18 +45,15 @@ func TestTemplateRejected(t *testing.T) {
 
 // An answer without a verdict on the template is not final: the operator sends another dry run at the resync.
 func TestTemplateNotJudged(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeEnv(t, scaledJob())
+	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.onDryRun = func() error { return errForbidden }
-		w.Expect(w.reconcile(t.Context())).To(beResync())
-		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Status).To(Equal(metav1.ConditionUnknown))
-		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
+		w.Expect(w.reconcile(ctx)).To(beResync())
+		w.Expect(w.condition(ctx, scaledjobv1.ConditionTemplateValid).Status).To(Equal(metav1.ConditionUnknown))
+		w.Expect(w.condition(ctx, scaledjobv1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
 
 		w.onDryRun = func() error { return nil }
-		time.Sleep(27 * time.Second)
-		w.reconcile(t.Context())
-		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Status).To(Equal(metav1.ConditionTrue))
+		w.reconcileAfter(ctx, 27*time.Second)
+		w.Expect(w.condition(ctx, scaledjobv1.ConditionTemplateValid).Status).To(Equal(metav1.ConditionTrue))
 	})
 }
 
@@ -77,22 +73,19 @@ func TestATemplateThatIsNotAnswered(t *testing.T) {
 		"another one was right": {edited: true, want: scaledjobv1.ReasonNotChecked},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newFakeEnv(t, scaledJob())
+			inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 				w.onDryRun = func() error { return c.first }
 				if !c.alone {
-					w.reconcile(t.Context())
+					w.reconcile(ctx)
 					time.Sleep(30 * time.Second)
 				}
 				if c.edited {
-					w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 5 })
+					w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 5 })
 				}
 				w.onDryRun = func() error { return fmt.Errorf("dry run: %w", context.DeadlineExceeded) }
-				w.reconcile(t.Context())
-				time.Sleep(lateStatus)
-				w.reconcile(t.Context())
-				w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).To(Equal(c.want))
+				w.reconcile(ctx)
+				w.awaitNumbers(ctx)
+				w.Expect(w.condition(ctx, scaledjobv1.ConditionTemplateValid).Reason).To(Equal(c.want))
 			})
 		})
 	}

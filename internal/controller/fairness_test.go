@@ -7,7 +7,6 @@ import (
 	"context"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -19,6 +18,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // The namespace in which requests hang, and the only ScaledJob of another one.
@@ -74,8 +74,7 @@ func TestHangingRequestsOfANamespaceHoldUpNobodyElse(t *testing.T) {
 		"dry runs, deletes and creates": {checking, deleting, creating}, "statuses": {applying},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				busy := scaledJobsIn(busyTenant, busyScaledJobs())
 				f := newManyScaledJobs(t, append(withFinishedJobs(busy), onlyScaledJob(otherTenant)...)...)
 				f.look(t.Context(), otherTenant)
@@ -107,8 +106,7 @@ func TestHangingRequestsOfANamespaceHoldUpNobodyElse(t *testing.T) {
 
 // Each of many ScaledJobs of a namespace may have a whole batch of creates under way, until one of them times out.
 func TestCreatesOfANamespaceAreSentOneAtATimeAfterATimeout(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		busy := scaledJobsIn(busyTenant, busyScaledJobs())
 		f := newManyScaledJobs(t, append(busy, onlyScaledJob(otherTenant)...)...)
 		for _, sj := range append(busy, onlyScaledJob(otherTenant)...) {
@@ -148,8 +146,7 @@ func onlyScaledJob(key types.NamespacedName) []client.Object { return scaledJobs
 
 // The negative control: without shares, hanging dry runs take all workers, so that the test above can fail.
 func TestWithoutSharesHangingDryRunsHoldUpOthers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		busy := scaledJobsIn(busyTenant, busyScaledJobs())
 		f := newManyScaledJobsSharing(t, 100*workersAtOnce, append(busy, onlyScaledJob(otherTenant)...)...)
 		f.look(t.Context(), otherTenant)
@@ -170,8 +167,7 @@ func TestWithoutSharesHangingDryRunsHoldUpOthers(t *testing.T) {
 
 // ScaledJobs that come and go while their dry runs wait leave nothing behind.
 func TestDryRunsOfScaledJobsThatGoAreForgotten(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		busy := scaledJobsIn(busyTenant, busyScaledJobs())
 		f := newManyScaledJobs(t, append(busy, onlyScaledJob(otherTenant)...)...)
 		f.hangIn(busyTenant, checking)

@@ -167,7 +167,7 @@ func newFakeEnv(tb testing.TB, objects ...client.Object) *fakeEnv {
 // inBubble runs a test of a ScaledJob in a bubble of testing/synctest, in parallel with others.
 func inBubble(t *testing.T, sj *scaledjobv1.ScaledJob, test func(ctx context.Context, w *fakeEnv)) {
 	t.Helper()
-	bubble.Run(t, func(t *testing.T, _ Gomega) { test(t.Context(), newFakeEnv(t, sj)) })
+	bubble.Test(t, func(t *testing.T) { test(t.Context(), newFakeEnv(t, sj)) })
 }
 
 // cacheIsAt sets the resource version of the Job cache.

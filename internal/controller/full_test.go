@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -17,6 +16,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // Only as many Jobs start at the same time as maxPendingReplicas says. The next ones follow as these become ready or end.
@@ -154,8 +154,7 @@ func TestEditsDoNotMakeMessagesWaitForLonger(t *testing.T) {
 		return w
 	}
 	t.Run("of the queues", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			w := waiting(t)
 			for i := range 2 {
 				time.Sleep(longest / 2)
@@ -168,8 +167,7 @@ func TestEditsDoNotMakeMessagesWaitForLonger(t *testing.T) {
 		})
 	})
 	t.Run("while Redis can't be read after a restart", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			w := waiting(t)
 			w.forgetAll()
 			w.queues.SetError("mail", &failure.Error{Reason: failure.ReasonUnreachable, Err: errAway})

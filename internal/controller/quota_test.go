@@ -6,7 +6,6 @@ package controller
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -15,6 +14,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/admission"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // quotaTarget returns a ScaledJob of a namespace.
@@ -25,9 +25,7 @@ func quotaTarget(all *memories, namespace, name string) *target {
 
 // A place that becomes free wakes each ScaledJob of the namespace that a quota has refused, one after the other.
 func TestFreePlacesOfAQuotaAreOfferedInTurns(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		var all memories
 		refused := created{refusal: errForbidden}
 		var waiting []*target

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"miracle.dev/scaledjob-operator/internal/retry"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func named(namespace string, i int) types.NamespacedName {
@@ -122,9 +123,8 @@ func serve(queue priorityqueue.PriorityQueue[reconcile.Request], duration time.D
 
 // Queues that grow all the time hold up no other request for long.
 func TestRequestThatWaitsLongGoesFirst(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g, queue := NewWithT(t), newQueue(1, func(string, int) {})
+	bubble.Run(t, func(t *testing.T, g Gomega) {
+		queue := newQueue(1, func(string, int) {})
 		defer queue.ShutDown()
 		for i := range growing {
 			enqueue(queue, named("growing", i), new(PriorityGrowth), 0)
@@ -142,8 +142,7 @@ func TestRequestThatWaitsLongGoesFirst(t *testing.T) {
 
 // The negative control: a queue that always serves the highest class first serves growth only.
 func TestUsualQueueServesGrowthOnly(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		queue := priorityqueue.New[reconcile.Request]("")
 		defer queue.ShutDown()
 		for i := range growing {

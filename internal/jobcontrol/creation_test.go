@@ -16,6 +16,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 var (
@@ -26,9 +28,7 @@ var (
 )
 
 func TestOutliving(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		parent, stop := context.WithCancel(t.Context())
 		ctx, cancel := outliving(parent, time.Second)
 		defer cancel()

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -25,6 +24,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/retry"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // request is a request to delete a Job.
@@ -110,9 +110,7 @@ func TestErrors(t *testing.T) {
 
 // A failed delete is retried. A successful one is not, even if the cache still shows the Job.
 func TestDeletesAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		record := &Deletes{}
 		_, _, err := deleting(t, record, 3, func(name string) error {
 			if name == "job-001" {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -17,6 +16,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // scaledJob is a ScaledJob that was edited twice.
@@ -106,9 +106,7 @@ func (silentServer) Create(ctx context.Context, _ client.Object, _ ...client.Cre
 
 // While a webhook hangs, only one reconcile of the namespace waits for it.
 func TestOneDryRunOfANamespaceAtATimeMayTakeLong(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		var patient Patience
 		begun, took := time.Now(), make(chan time.Duration, 3)
 		for _, namespace := range []string{"mail", "mail", "shop"} {

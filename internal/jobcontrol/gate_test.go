@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -24,6 +23,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 const owner1, owner2 = types.UID("owner-1"), types.UID("owner-2")
@@ -134,9 +134,7 @@ func TestReadySettledByTheServer(t *testing.T) {
 		"it exists":                         {[]client.Object{jobOf(owner1, "a", "")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
+			bubble.Run(t, func(t *testing.T, g Gomega) {
 				stores, _ := storesAt(g, "5", "5")
 				asked := 0
 				live := reading(interceptor.Funcs{
@@ -161,9 +159,7 @@ func TestReadySettledByTheServer(t *testing.T) {
 }
 
 func TestReadyPassesOnErrors(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		away := map[string]bool{}
 		failing := func(name string) client.Reader {
 			return reading(interceptor.Funcs{

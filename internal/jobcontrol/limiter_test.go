@@ -6,16 +6,16 @@ package jobcontrol
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestRequestsOfANamespaceAreLimited(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g, limit := NewWithT(t), &Limiter{}
+	bubble.Run(t, func(t *testing.T, g Gomega) {
+		limit := &Limiter{}
 		var ends []func()
 		for range RequestsEach {
 			end := limit.begin(t.Context(), "slow", time.Now().Add(time.Second))

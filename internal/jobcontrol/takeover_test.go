@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"miracle.dev/scaledjob-operator/internal/pages"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // answering is an API server that answers lists as set.
@@ -171,9 +171,7 @@ func TestTakeoverWithSeveralStoresAndADeletedJob(t *testing.T) {
 }
 
 func TestTakeoverIsTriedAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		var asked []string
 		live := answering(func(jobs *metav1.PartialObjectMetadataList, options *client.ListOptions) error {
 			switch asked = append(asked, options.Continue); len(asked) {
@@ -198,9 +196,7 @@ func TestTakeoverIsTriedAgain(t *testing.T) {
 
 // A process that stops does not wait for the API server.
 func TestTakeoverEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		live := answering(func(*metav1.PartialObjectMetadataList, *client.ListOptions) error { return errAway })
 		stores, _ := storesAt(g, "7")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -20,6 +19,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
@@ -208,8 +208,7 @@ func TestNoPushIsMissedWhilePasswordsChange(t *testing.T) {
 
 // While the subscription moves to a connection with another password, the evidence stays valid: the server is the same.
 func TestTheVerdictStaysWhilePasswordsChange(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var subscriptions atomic.Int32
 		server := redistest.NewPiped(func(args []string) string {
 			switch {

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -193,8 +193,7 @@ func TestAShortGapIsNotReported(t *testing.T) {
 		verify.GracePeriod + time.Second: true,
 	} {
 		t.Run(gap.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var hangUp atomic.Bool
 				var subscriptions atomic.Int32
 				h := newPiped(t, func(args []string) string {
@@ -311,8 +310,7 @@ func TestFlagsAreAddedForAllDatabasesAtOnce(t *testing.T) {
 		"of another user":     {Database: 0, Name: "others", Class: verify.ClassStream},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				server := newConfigurable(t, "x")
 				h := newPiped(t, server.answer, func(h *harness) { h.options.Configure = true })
 				another := h.endpoint

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -17,6 +16,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/node"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
@@ -175,8 +175,7 @@ func TestAServerThatNeverInvalidatesIsFoundByDepths(t *testing.T) {
 	t.Parallel()
 	for name, invalidates := range map[string]bool{"it never invalidates": false, "it invalidates": true} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var depth atomic.Int64
 				h := newPiped(t, func(args []string) string {
 					switch args[0] {
@@ -215,8 +214,7 @@ func TestAServerThatNeverInvalidatesIsFoundByDepths(t *testing.T) {
 
 // A proxy may end silent connections so soon that there is never a verdict on notifications.
 func TestKeysAreTrackedWhereNoSubscriptionLasts(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var silent atomic.Bool
 		h := newPiped(t, func(args []string) string {
 			switch args[0] {

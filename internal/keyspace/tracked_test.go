@@ -13,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -22,6 +21,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/node"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -191,8 +191,7 @@ func numberAfter(t *testing.T, info, name string) int {
 
 // A key that an idle id begins to watch is read once a second, like those that it watches already.
 func TestAKeyThatAnIdleIDBeginsToWatchIsReadOnceASecond(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var reads atomic.Int32
 		h := newPiped(t, func(args []string) string {
 			switch args[0] {

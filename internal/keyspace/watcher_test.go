@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -23,6 +22,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/topology"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -355,8 +355,7 @@ func (h *harness) eventuallySubscribed(server *redistest.Server, keys ...string)
 // The server was replaced, and the session moves to the new one before anything is confirmed there. Evidence from the
 // old server must not count for the new one.
 func TestEvidenceBeginsAnewWithTheFirstConfirmation(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var replaced, hangUp, waiting, renewed atomic.Bool
 		server := redistest.NewPiped(func(args []string) string {
 			switch {
@@ -386,8 +385,7 @@ func TestEvidenceBeginsAnewWithTheFirstConfirmation(t *testing.T) {
 
 // The subscription moves to a new connection, which ends before anything is confirmed there. From then on nothing is announced.
 func TestASubscriptionThatIsLostWhileItMovesWakes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var renewed atomic.Bool
 		server := redistest.NewPiped(func(args []string) string {
 			switch {

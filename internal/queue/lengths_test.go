@@ -18,6 +18,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // heldTrips are the round trips to a server whose lists have as many messages as their names say. Each is held until it is
@@ -67,8 +68,7 @@ type lengthReader struct {
 // withReader runs a test with a lengthReader.
 func withReader(t *testing.T, test func(o *lengthReader)) {
 	t.Helper()
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const most = 100 // No test has as many reads.
 		o := &lengthReader{
 			WithT: NewWithT(t), heldTrips: heldTrips{begun: make(chan int, most), hold: make(chan error, most)},

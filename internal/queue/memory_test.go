@@ -5,19 +5,17 @@ package queue
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestRefusalsAreForgottenAfterAMinute(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		var remembered refusal
 		g.Expect(remembered.holds()).To(BeFalse())
 		remembered.note()

@@ -6,10 +6,11 @@ package report
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // earliest and latest are the bounds of the time after which numbers are written if few have changed.
@@ -35,9 +36,8 @@ func pacedBy(took time.Duration, namespaces ...string) *pace {
 
 // The more statuses of a namespace change, the later they are written. Another namespace does not wait for them.
 func TestNumbersOfANamespaceArePaced(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g, p := NewWithT(t), pacedBy(time.Millisecond, "crowd")
+	bubble.Run(t, func(t *testing.T, g Gomega) {
+		p := pacedBy(time.Millisecond, "crowd")
 		var last time.Time
 		for range 1000 {
 			last = p.book("crowd", time.Now())
@@ -58,8 +58,7 @@ func TestNumbersOfANamespaceArePaced(t *testing.T) {
 
 // The namespaces share the rate.
 func TestNamespacesShareThePace(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var namespaces []string
 		for i := range 10 {
 			namespaces = append(namespaces, fmt.Sprint(i))
@@ -77,9 +76,8 @@ func TestNamespacesShareThePace(t *testing.T) {
 
 // Writes that wait for a webhook slow down their namespace alone.
 func TestSlowWritesCountInTheirNamespace(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g, p := NewWithT(t), pacedBy(10*time.Millisecond, "calm")
+	bubble.Run(t, func(t *testing.T, g Gomega) {
+		p := pacedBy(10*time.Millisecond, "calm")
 		for range 100 {
 			p.note("slow", time.Minute)
 		}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -18,6 +17,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/retry"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestWait(t *testing.T) {
@@ -66,9 +66,7 @@ func active(jobs int32) *scaledjobv1.ScaledJobStatus {
 }
 
 func TestWrite(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		api, record, sj := &server{}, NewStatusRecord(), &scaledjobv1.ScaledJob{}
 		expect := func(jobs int32, replaced *scaledjobv1.ScaledJobStatus, wait time.Duration) {
 			t.Helper()
@@ -98,9 +96,7 @@ func TestWrite(t *testing.T) {
 }
 
 func TestWriteThatFails(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		api, record, sj := &server{answer: errors.New("no")}, NewStatusRecord(), &scaledjobv1.ScaledJob{}
 		write := func() (time.Duration, error) {
 			replaced, wait, err := (&StatusWriter{Client: api}).Write(t.Context(), sj, &record, active(1), false)
@@ -123,9 +119,7 @@ func TestWriteThatFails(t *testing.T) {
 }
 
 func TestWriteAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		api, record, sj := &server{}, NewStatusRecord(), &scaledjobv1.ScaledJob{}
 		for jobs := range int32(5) {
 			g.Expect((&StatusWriter{Client: api}).WriteAtOnce(t.Context(), sj, &record, active(jobs+1))).To(BeZero())
@@ -144,9 +138,7 @@ func TestWriteAtOnce(t *testing.T) {
 
 // A write that fails after a long time is not tried again at once.
 func TestSlowWritesThatFailAreSpacedOut(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		slow := &slowServer{}
 		record := NewStatusRecord()
 		record.due, record.waits = time.Now(), true

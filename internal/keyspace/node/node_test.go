@@ -27,6 +27,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -207,8 +208,7 @@ func channelOf(key string) string { return "__keyspace@0__:" + key }
 func invalidationOf(key string) string { return ">2\r\n+invalidate\r\n*1\r\n+" + key + "\r\n" }
 
 func TestAConfirmationWakesAndSoDoesAnEvent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := on(t, modern(func(args []string) string {
 			if args[0] == subscribe {
 				return message(subscribe, args[1], "1") + message("message", args[1], "lpush") + message("message", args[1], "lpop")
@@ -226,8 +226,7 @@ func TestAConfirmationWakesAndSoDoesAnEvent(t *testing.T) {
 }
 
 func TestTheEndOfAConnectionMarksWhatWasWatched(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var refuse atomic.Bool
 		h := on(t, modern(func(args []string) string {
 			if args[0] == ping && !refuse.Swap(true) {
@@ -245,8 +244,7 @@ func TestTheEndOfAConnectionMarksWhatWasWatched(t *testing.T) {
 }
 
 func TestAKeyThatIsNotWatchedIsForgotten(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var log []string
 		h := on(t, modern(func(args []string) string {
@@ -271,8 +269,7 @@ func TestAKeyThatIsNotWatchedIsForgotten(t *testing.T) {
 
 // Those who come later do not wait for a confirmation that has come.
 func TestAKeyThatIsWatchedAlreadyWakesAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := on(t, modern(usual), byBoth, "a")
 		h.eventuallyPresent("a")
 		h.Eventually(func() bool { return h.State("a").Valid.Present }).WithTimeout(timeout).Should(BeTrue())
@@ -296,8 +293,7 @@ func TestServersWithoutRESP3(t *testing.T) {
 	} {
 		for form, begin := range map[string]string{"arrays": "*", "push messages": ">"} {
 			t.Run(name+", "+form, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					var pings atomic.Int32
 					push := func(kind, channel string, last any) string { return begin + redistest.Push(kind, channel, last)[1:] }
 					h := on(t, func(args []string) string {
@@ -363,8 +359,7 @@ func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
 		"a confirmation a thousand deep":  {subscribe, ">3\r\n+subscribe\r\n" + strings.Repeat("*1\r\n", 1000)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var well atomic.Bool
 				h := on(t, modern(func(args []string) string {
 					if args[0] == c.to && !well.Load() {
@@ -387,8 +382,7 @@ func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
 
 // The confirmations of one command may come in any order.
 func TestConfirmationsInAnotherOrder(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := on(t, modern(func(args []string) string {
 			var confirmations string
 			if args[0] == subscribe {
@@ -405,8 +399,7 @@ func TestConfirmationsInAnotherOrder(t *testing.T) {
 
 // A server that reads nothing more blocks the sender only.
 func TestAServerThatReadsNothingBlocksNobody(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var full atomic.Bool
 		h := on(t, modern(func(args []string) string {
 			if args[0] == subscribe {
@@ -435,8 +428,7 @@ func (h *harness) expectNotBlocked() {
 // The next command of the sender fills what nobody empties. What the server sends is received meanwhile, and then the session
 // ends and the next one begins.
 func TestASendThatNobodyReadsEndsTheSession(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var stopped atomic.Bool
 		h := start(t, connection.Options{Dial: func(context.Context, string, string) (net.Conn, error) {
 			return redistest.Pipe(func(conn net.Conn) {
@@ -476,8 +468,7 @@ func TestASendThatNobodyReadsEndsTheSession(t *testing.T) {
 
 // A server that takes 900 ms for each reply does not reply in time to many reads at once, but to each of them.
 func TestAServerThatIsSlowIsWatched(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		keys := numbers(20)
 		h := on(t, modern(func(args []string) string {
 			select {
@@ -502,8 +493,7 @@ func TestAServerThatIsSlowIsWatched(t *testing.T) {
 // A server that accepts CLIENT TRACKING and says nothing more on the connection is not taken for one that tracks keys. It is
 // tried again less and less often, and there are notifications meanwhile.
 func TestAServerThatIsSilentOnceItTracks(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var tried atomic.Int32
 		h := start(t, connection.Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			silent := false

@@ -19,6 +19,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -33,8 +34,7 @@ func reader(llen func(key string) string) redistest.Script {
 }
 
 func TestAnInvalidationIsFollowedByAReadAndAWake(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var reads atomic.Int32
 		h := on(t, reader(func(string) string {
 			switch reads.Add(1) {
@@ -56,8 +56,7 @@ func TestAnInvalidationIsFollowedByAReadAndAWake(t *testing.T) {
 }
 
 func TestPushesInTheMiddleOfReplies(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var reads atomic.Int32
 		other := message("message", channelOf("a"), "lpush")
 		h := on(t, reader(func(string) string {
@@ -86,8 +85,7 @@ func TestRefusalsOfOneWayDoNotTouchTheOther(t *testing.T) {
 		"wrong type": {"llen", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", true, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var tries atomic.Int32
 				h := on(t, modern(func(args []string) string {
 					if args[0] == c.to {
@@ -112,8 +110,7 @@ func TestRefusalsOfOneWayDoNotTouchTheOther(t *testing.T) {
 
 // A server whose table of tracked keys is full sends invalidations although nothing has changed.
 func TestInvalidationsWithoutAChangeCauseOneReadASecond(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var reads atomic.Int32
 		h := on(t, reader(func(string) string {
 			reads.Add(1)
@@ -128,8 +125,7 @@ func TestInvalidationsWithoutAChangeCauseOneReadASecond(t *testing.T) {
 
 // The server's table has room for a third of the keys. So it forgets a key with each read, and invalidates it.
 func TestAFullTableCostsOneReadASecondForEachKey(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const many, room = 300, 100
 		var table []string // One connection has one goroutine.
 		var reads atomic.Int32
@@ -163,8 +159,7 @@ func numbers(many int) (all []string) {
 
 // At rest the server is asked for nothing except a PING.
 func TestKeysAtRestCostNoReads(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var reads, pings atomic.Int32
 		const many = 1000
 		h := on(t, modern(func(args []string) string {
@@ -186,8 +181,7 @@ func TestKeysAtRestCostNoReads(t *testing.T) {
 
 // After a flush, ten thousand keys are read within about a second.
 func TestAFlushIsReadInBatches(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const many = 2560
 		var reads atomic.Int32
 		h := on(t, reader(func(string) string {
@@ -210,8 +204,7 @@ func TestAReadIsRepeatedSoonIfTheRefusalMayEndByItself(t *testing.T) {
 		"NOPERM no": 1, "LOADING Redis is loading": 60, "BUSY a script": 60, "MOVED 1 host:1": 60,
 	} {
 		t.Run(refusal, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var reads atomic.Int32
 				h := on(t, reader(func(string) string {
 					reads.Add(1)
@@ -228,8 +221,7 @@ func TestAReadIsRepeatedSoonIfTheRefusalMayEndByItself(t *testing.T) {
 }
 
 func TestBlockedKeysAreReadOnceASecond(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var reads atomic.Int32
 		h := on(t, reader(func(string) string {
 			if n := reads.Add(1); n%2 == 0 { // The length changes all the time.
@@ -252,8 +244,7 @@ func TestBlockedKeysAreReadOnceASecond(t *testing.T) {
 
 // A key whose slot moves to the node is read after ASKING, if one of those who watch it says so.
 func TestAKeyOfAMovingSlotIsReadAfterAsking(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var log []string
 		h := on(t, modern(func(args []string) string {
@@ -276,8 +267,7 @@ func TestAKeyOfAMovingSlotIsReadAfterAsking(t *testing.T) {
 
 // Each session that has tracked keys leaves its ID in the memory of the server.
 func TestShortSessionsTrackLater(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var tracked atomic.Int32
 		h := on(t, modern(func(args []string) string {
 			switch args[0] {
@@ -352,8 +342,7 @@ func TestFloodsAreBounded(t *testing.T) {
 		"a deep push":              ">2\r\n+invalidate\r\n*1\r\n*1\r\n*1\r\n+a\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				h := start(t, stream(func() string { return strings.Repeat(flood, 100) }), DefaultTiming(), byTracking, "a")
 				h.eventuallyEnded()
 				h.Expect(len(h.marked())).To(BeNumerically("<=", 200), "a key is read every 25 ms at most")
@@ -364,8 +353,7 @@ func TestFloodsAreBounded(t *testing.T) {
 
 // A message that comes byte by byte is given up after some time, and does not delay the replies.
 func TestAMessageThatDripsEndsTheSession(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var sent atomic.Int32
 		h := start(t, stream(func() string {
 			select {
@@ -383,8 +371,7 @@ func TestAMessageThatDripsEndsTheSession(t *testing.T) {
 
 // A server may answer with the lengths of other keys. Every change that it reports still wakes.
 func TestRepliesOfOtherKeysLoseNoWake(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var reads atomic.Int32
 		h := on(t, reader(func(key string) string {
 			lengths := map[string]string{"a": ":100\r\n", "b": ":1\r\n"}

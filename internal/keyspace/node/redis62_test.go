@@ -7,12 +7,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -29,8 +29,7 @@ func recorded(conn string) redistest.Script {
 }
 
 func TestASessionWithRedis62(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		said := redistest.Redis62()
 		var reads, ended atomic.Int32
 		h := on(t, func(args []string) string {
@@ -68,8 +67,7 @@ func TestASessionWithRedis62(t *testing.T) {
 
 // The user lacks the permissions for the channel, for CLIENT TRACKING and for CONFIG.
 func TestAUserOfFewPermissionsOfRedis62(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		said := redistest.Redis62()
 		h := on(t, func(args []string) string {
 			switch args[0] {
@@ -93,8 +91,7 @@ func TestAUserOfFewPermissionsOfRedis62(t *testing.T) {
 
 // HELLO was renamed.
 func TestRedis62WithoutHello(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		said := redistest.Redis62()
 		h := on(t, func(args []string) string {
 			switch args[0] {

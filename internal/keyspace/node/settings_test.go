@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -19,6 +18,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -99,9 +99,7 @@ func TestOddAnswersToTheQuestion(t *testing.T) {
 		"the end":            {redistest.HangUp, verify.ReasonUnverified},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
+			bubble.Run(t, func(t *testing.T, g Gomega) {
 				var asked atomic.Int32
 				inspector := inspectPiped(t, func(args []string) string {
 					if args[0] == "config" {
@@ -134,8 +132,7 @@ func TestAChangedSettingIsReported(t *testing.T) {
 
 // A service may reply OK and change nothing.
 func TestASettingThatWasNotTakenIsNotBelieved(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		inspector := inspectPiped(t, func(args []string) string {
 			switch {
 			case args[0] != "config":

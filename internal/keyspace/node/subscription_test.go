@@ -16,12 +16,12 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
 func TestAForbiddenChannelIsFoundInFewCommandsAndTriedAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const secret = "c77"
 		var granted atomic.Bool
 		var mu sync.Mutex
@@ -61,8 +61,7 @@ func TestARefusalThatEndsByItself(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range []string{"BUSY Redis is busy", "LOADING Redis is loading", "ERR anything"} {
 		t.Run(refusal, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var asked atomic.Int32
 				h := on(t, modern(func(args []string) string {
 					if args[0] == subscribe && asked.Add(1) <= 2 {
@@ -80,8 +79,7 @@ func TestARefusalThatEndsByItself(t *testing.T) {
 
 // UNSUBSCRIBE needs no permission, so a server cannot reject it.
 func TestAnErrorToAnUnsubscribeEndsTheSession(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := on(t, modern(func(args []string) string {
 			if args[0] == unsubscribe {
 				return "-ERR no\r\n"
@@ -106,8 +104,7 @@ func TestARefusedPingIsAReply(t *testing.T) {
 		"tracking":   {byTracking, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var pings atomic.Int32
 				h := on(t, modern(func(args []string) string {
 					if args[0] == ping {
@@ -126,8 +123,7 @@ func TestARefusedPingIsAReply(t *testing.T) {
 
 // A key with too many notifications is not subscribed to for a minute.
 func TestTooManyNotificationsOfAKeyEndItsSubscription(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var subscriptions, ends atomic.Int32
 		h := on(t, modern(func(args []string) string {
 			switch {
@@ -157,8 +153,7 @@ func TestTooManyNotificationsOfAKeyEndItsSubscription(t *testing.T) {
 
 // Messages that nobody asked for end the connection, and after that no channel is subscribed to for a while.
 func TestNotificationsThatNobodyAskedFor(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var subscriptions atomic.Int32
 		h := on(t, modern(func(args []string) string {
 			if args[0] == subscribe {

@@ -18,6 +18,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 const (
@@ -147,9 +148,7 @@ func TestAMoveReleasesTheAddress(t *testing.T) {
 }
 
 func TestOneMoveIsNotSoonFollowedByAnother(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		server, answers := pinned(t, "10.0.0.1:6379"), &dns{answers: [][]string{{"10.0.0.2"}}}
 		lookUp := func() bool { return server.resolve(t.Context(), answers) }
 		lookUp()
@@ -219,9 +218,7 @@ func (h *hangingNames) LookupHost(ctx context.Context, host string) ([]string, e
 // Ten namespaces, each with as many servers as it may use, have name servers that hang. The names of others are
 // followed as soon as ever.
 func TestNamesThatHangHoldUpNoOthers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		const before, after = "192.0.2.1", "192.0.2.2"
 		dns := &hangingNames{}
 		dns.address.Store(before)

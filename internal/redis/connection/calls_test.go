@@ -14,14 +14,13 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // All servers of one tenant are slow, but not slow enough to be marked down. Only a few workers may wait for them at
 // the same time.
 func TestSlowServersOfOneTenantHoldUpFewCalls(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		pool := start(t, refuse)
 		var mu sync.Mutex
 		running, refused := map[string]int{}, 0
@@ -68,9 +67,7 @@ func TestSlowServersOfOneTenantHoldUpFewCalls(t *testing.T) {
 // Calls that begin at the same moment are not late yet. Slow servers must not block all workers again each time the
 // late calls have ended.
 func TestSlowServersHoldUpManyCallsOnlyOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		pool := start(t, refuse)
 		var held atomic.Int32
 		slow := func(context.Context, Client) error {
@@ -100,9 +97,7 @@ func TestSlowServersHoldUpManyCallsOnlyOnce(t *testing.T) {
 }
 
 func TestTooManyLateCallsOfOneTenant(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		calls := newCallQuota()
 		for range lateCalls {
 			g.Expect(calls.begin("team")).To(BeTrue())
@@ -126,9 +121,7 @@ func TestTooManyLateCallsOfOneTenant(t *testing.T) {
 }
 
 func TestTenantsThatDoNotCallAreForgotten(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		calls := newCallQuota()
 		g.Expect(calls.begin("team")).To(BeTrue())
 		calls.forgetIdle()
@@ -146,9 +139,7 @@ func TestTenantsThatDoNotCallAreForgotten(t *testing.T) {
 
 // A wait for something other than a call occupies a worker too.
 func TestWaitsCountAsCalls(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		pool := start(t, refuse)
 		answered := make(chan struct{})
 		var waits sync.WaitGroup

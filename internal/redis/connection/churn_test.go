@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -177,9 +178,7 @@ func TestAServerChangesInAllWaysAtOnce(t *testing.T) {
 // A server that fails has one keeper: also if it failed before the pool was started, or if the pool forgets it and gets to know
 // it again while it is down.
 func TestEachServerHasAKeeper(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		var probes, restored atomic.Int32
 		scripted := redistest.NewPiped(func([]string) string { return redistest.Usual })
 		pool := NewPool(Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -210,9 +209,7 @@ func TestEachServerHasAKeeper(t *testing.T) {
 
 // A server that is up and down every 50 ms is dialed some times in a second, and used soon after it stays up.
 func TestAServerThatFlaps(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		var down atomic.Bool
 		var dials atomic.Int32
 		scripted := redistest.NewPiped(func([]string) string {
@@ -265,9 +262,7 @@ func (hangingSecrets) Read(ctx context.Context, _, _ string) (map[string][]byte,
 // While the API server does not answer, many servers wait for their turn to read their Secrets. One that fails meanwhile is
 // tried again as soon as others are.
 func TestSecretsThatAreNotReadHoldUpNoProbe(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		scripted := redistest.NewPiped(func([]string) string { return redistest.Usual })
 		// The race detector of Go 1.26 crashes if several goroutines of a bubble find an expired timer when they select. The
 		// ticks of keepers that have waited for their Secrets would be such timers.
@@ -288,9 +283,7 @@ func TestSecretsThatAreNotReadHoldUpNoProbe(t *testing.T) {
 
 // A server that was forgotten has no keeper any longer, also while the API server does not answer.
 func TestAForgottenServerDoesNotWaitToReadSecrets(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		pool := NewPool(Options{})
 		for range renewalsAtOnce {
 			pool.renewals <- struct{}{}

@@ -14,13 +14,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -52,9 +52,7 @@ func TestABadReplyIsAnError(t *testing.T) {
 		"another protocol":             {"HTTP/1.1 400 Bad Request\r\n\r\n", alien},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
+			bubble.Run(t, func(t *testing.T, g Gomega) {
 				var bad atomic.Bool
 				pool := start(t, nextTo(redistest.NewPiped(func(args []string) string {
 					switch {
@@ -101,9 +99,7 @@ func TestAMessageBeforeTheGreeting(t *testing.T) {
 		"at once": {message + greeting}, "one after the other": {message, greeting}, "several": {message, message, greeting},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
+			bubble.Run(t, func(t *testing.T, g Gomega) {
 				dial := nextTo(piped(func(conn net.Conn) {
 					for reader := bufio.NewReader(conn); ; {
 						args, err := redistest.ReadCommand(reader)
@@ -139,9 +135,7 @@ func TestAMessageIsNoReplyToARead(t *testing.T) {
 	const message = ">2\r\n+invalidate\r\n*1\r\n+emails\r\n"
 	for name, greeting := range map[string]string{"RESP3": redistest.Usual, "RESP2": "-ERR unknown command 'hello'\r\n"} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
+			bubble.Run(t, func(t *testing.T, g Gomega) {
 				pool := start(t, redistest.NewPiped(func(args []string) string {
 					switch args[0] {
 					case "hello":
@@ -261,9 +255,7 @@ func TestErrorsOfProxiesForHello(t *testing.T) {
 		"-\r\n",
 	} {
 		t.Run(strconv.Quote(said), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
+			bubble.Run(t, func(t *testing.T, g Gomega) {
 				pool := start(t, func(ctx context.Context, network, address string) (net.Conn, error) {
 					welcome := false
 					return redistest.NewPiped(func(args []string) string {
@@ -299,9 +291,7 @@ func TestErrorsOfProxiesForHello(t *testing.T) {
 // A server that takes 900 ms for each reply is used, although a call that also waits for a connection fails. Others are read
 // at once.
 func TestAServerThatAnswersLate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		const late = 900 * time.Millisecond
 		pool := start(t, nextTo(redistest.NewPiped(func([]string) string {
 			time.Sleep(late)

@@ -15,6 +15,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -129,9 +130,7 @@ func TestAFullServerGetsConnectionsBack(t *testing.T) {
 }
 
 func TestPermits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		s := newPermits(DefaultConnections)
 		take := func(is purpose, database int) (*permit, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -21,6 +21,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestMain(m *testing.M) {
@@ -68,9 +69,7 @@ func answer(err error) func(context.Context, Client) error {
 }
 
 func TestAnEndpointThatIsDownIsDialedByOneOnly(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		var dials []time.Time // needs no lock, because there is one dial at a time
 		var dialing atomic.Int32
 		pool := start(t, func(context.Context, string, string) (net.Conn, error) {
@@ -108,9 +107,7 @@ func TestAnEndpointThatIsDownIsDialedByOneOnly(t *testing.T) {
 }
 
 func TestCallsFailAtOnceWithTheCauseWhileDown(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		pool := start(t, refuse)
 		g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), dial)).To(MatchError(syscall.ECONNREFUSED))
 
@@ -126,9 +123,7 @@ func TestCallsFailAtOnceWithTheCauseWhileDown(t *testing.T) {
 }
 
 func TestAnUnansweredCallMakesOthersFailAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		pool := start(t, refuse)
 		conn, other := pool.Conn(somewhere, 0), pool.Conn(auth.Endpoint{Address: "other:1"}, 0)
 		release := make(chan struct{})
@@ -153,9 +148,7 @@ func TestAnUnansweredCallMakesOthersFailAtOnce(t *testing.T) {
 }
 
 func TestACallHasADeadline(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		pool := start(t, refuse)
 		begun := time.Now()
 		err := pool.Conn(somewhere, 0).Do(t.Context(), func(ctx context.Context, _ Client) error {
@@ -170,9 +163,7 @@ func TestACallHasADeadline(t *testing.T) {
 }
 
 func TestTheCallersEndIsNotTheEndpointsFault(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		pool := start(t, refuse)
 		ctx, cancel := context.WithCancel(t.Context())
 		err := pool.Conn(somewhere, 0).Do(ctx, func(ctx context.Context, _ Client) error {
@@ -185,9 +176,7 @@ func TestTheCallersEndIsNotTheEndpointsFault(t *testing.T) {
 }
 
 func TestAnErrorReplyFailsTheCallOnly(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		conn := start(t, refuse).Conn(somewhere, 0)
 		for _, reply := range []replyError{"WRONGTYPE x", "NOPERM x", "LOADING x", "ERR max number of clients reached"} {
 			g.Expect(conn.Do(t.Context(), answer(reply))).To(MatchError(reply))
@@ -197,9 +186,7 @@ func TestAnErrorReplyFailsTheCallOnly(t *testing.T) {
 }
 
 func TestRefusedCredentialsAreTriedEvery30Seconds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		var dials atomic.Int32
 		conn := start(t, func(context.Context, string, string) (net.Conn, error) {
 			dials.Add(1)
@@ -214,9 +201,7 @@ func TestRefusedCredentialsAreTriedEvery30Seconds(t *testing.T) {
 }
 
 func TestUnusedEndpointsAreForgotten(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		var dials atomic.Int32
 		pool := start(t, func(context.Context, string, string) (net.Conn, error) {
 			dials.Add(1)
@@ -239,9 +224,7 @@ func TestUnusedEndpointsAreForgotten(t *testing.T) {
 }
 
 func TestOnRestored(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		var refusing atomic.Bool
 		var restored atomic.Int32
 		pool := start(t, func(context.Context, string, string) (net.Conn, error) {
@@ -271,9 +254,7 @@ func TestOnRestored(t *testing.T) {
 }
 
 func TestWaitUpEnds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		pool := NewPool(Options{})
 		pool.dialer = refuse
 		poolCtx, stop := context.WithCancel(t.Context())
@@ -313,9 +294,7 @@ func TestAFailedQuestionSaysNothingAboutTheEndpoint(t *testing.T) {
 		"the end": io.EOF, "a timeout": context.DeadlineExceeded, "garbage": errors.New("can't parse"), "credentials": replyError("NOAUTH"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
+			bubble.Run(t, func(t *testing.T, g Gomega) {
 				conn := start(t, refuse).Conn(somewhere, 0)
 				err := conn.Ask(t.Context(), answer(cause))
 				g.Expect(err).To(MatchError(cause))
@@ -333,9 +312,7 @@ func TestAFailedQuestionSaysNothingAboutTheEndpoint(t *testing.T) {
 }
 
 func TestAQuestionWithoutAnswerHoldsUpNoCall(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		conn := start(t, refuse).Conn(somewhere, 0)
 		asked := make(chan error)
 		begun := time.Now()
@@ -348,9 +325,7 @@ func TestAQuestionWithoutAnswerHoldsUpNoCall(t *testing.T) {
 }
 
 func TestNoQuestionIsAskedWhileACallIsLate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		conn := start(t, refuse).Conn(somewhere, 0)
 		called := make(chan error)
 		go func() { called <- conn.Do(t.Context(), unanswered) }()
@@ -362,9 +337,7 @@ func TestNoQuestionIsAskedWhileACallIsLate(t *testing.T) {
 
 // A canceled reconcile does not mean that the server has failed.
 func TestACallThatIsGivenUpSaysNothingAboutTheEndpoint(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		conn := start(t, refuse).Conn(somewhere, 0)
 		ctx, giveUp := context.WithCancelCause(t.Context())
 		cause := errors.New("the operator ends")
@@ -378,9 +351,7 @@ func TestACallThatIsGivenUpSaysNothingAboutTheEndpoint(t *testing.T) {
 
 // The client library asserts the types of replies.
 func TestAPanicOfTheLibraryIsAnError(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		conn := start(t, refuse).Conn(somewhere, 0)
 		panics := func(context.Context, Client) error {
 			var reply any = "text"

@@ -14,6 +14,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -118,9 +119,7 @@ func TestWhatNobodyClaimsAnyMoreIsClosed(t *testing.T) {
 }
 
 func TestAWaitEndsWhenItsServerIsClosed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		pool := start(t, refuse)
 		g.Expect(pool.Claim("team", "a", somewhere, 0)).To(Succeed())
 		g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), dial)).NotTo(Succeed())
@@ -135,9 +134,7 @@ func TestAWaitEndsWhenItsServerIsClosed(t *testing.T) {
 
 // A subscription ends a moment after its claim, and may try to connect in between.
 func TestNothingIsKeptOfWhatIsUsedForAMomentAfterItsClaim(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		pool := start(t, refuse)
 		conn := pool.Conn(somewhere, 0)
 		g.Expect(pool.Claim("team", "a", somewhere, 0)).To(Succeed())

@@ -10,13 +10,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -246,9 +246,7 @@ func TestAServerThatComesBackIsUsedAsBeforeUntilItKnowsTheNewPassword(t *testing
 
 // Servers that do not answer delay the renewal of their own credentials, but must not delay that of others.
 func TestSlowServersHoldUpNoRenewal(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		var mu sync.Mutex
 		tried := map[string]bool{}
 		hang := func(ctx context.Context, _, address string) (net.Conn, error) {

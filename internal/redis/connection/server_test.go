@@ -14,13 +14,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -191,9 +191,7 @@ func length(t *testing.T, conn *Conn) int64 {
 // Many calls that begin at once wait for dials, and the higher the latency, the longer. That does not mean that the server
 // is down.
 func TestADistantServerIsNotTakenToBeDown(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		const latency = 80 * time.Millisecond
 		var dials atomic.Int32
 		near := piped(func(conn net.Conn) {

@@ -11,12 +11,15 @@ import (
 	"github.com/onsi/gomega"
 )
 
-// Run runs a test in a bubble, in parallel with others.
-func Run(t *testing.T, test func(t *testing.T, g gomega.Gomega)) {
+// Test runs a test in a bubble, in parallel with others.
+func Test(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		t.Helper()
-		test(t, gomega.NewWithT(t))
-	})
+	synctest.Test(t, test)
+}
+
+// Run is Test with a Gomega.
+func Run(t *testing.T, test func(t *testing.T, g gomega.Gomega)) {
+	t.Helper()
+	Test(t, func(t *testing.T) { test(t, gomega.NewWithT(t)) })
 }

@@ -16,7 +16,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // Only as many Jobs start at the same time as maxPendingReplicas says. The next ones follow as these become ready or end.
@@ -72,12 +71,17 @@ func TestSpareJobsAreRefilled(t *testing.T) {
 	})
 }
 
+// batching is a ScaledJob whose messages wait for others, up to a minute.
+func batching() *scaledjobv1.ScaledJob {
+	sj := scaledJob()
+	sj.Spec.ActivationThreshold, sj.Spec.MaxWaitSeconds, sj.Spec.PollingIntervalSeconds = 50, new(int32(60)), 3600
+	return sj
+}
+
 // Messages that do not exceed activationThreshold get their Jobs after maxWaitSeconds, and no message waits for longer
 // because the operator was restarted.
 func TestMessagesDoNotWaitForLongerThanMaxWaitSeconds(t *testing.T) {
-	sj := scaledJob()
-	sj.Spec.ActivationThreshold, sj.Spec.MaxWaitSeconds, sj.Spec.PollingIntervalSeconds = 50, new(int32(60)), 3600
-	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
+	inBubble(t, batching(), func(ctx context.Context, w *fakeEnv) {
 		w.reconcile(ctx)
 		time.Sleep(time.Hour)
 		w.reconcileAt(ctx, 12)
@@ -141,51 +145,43 @@ func TestMessagesWithTheirJobsDoNotWait(t *testing.T) {
 // Neither edits of the queues nor one while Redis can't be read after a restart make messages wait for longer.
 func TestEditsDoNotMakeMessagesWaitForLonger(t *testing.T) {
 	t.Parallel()
-	const longest = 60 * time.Second
-	waiting := func(t *testing.T) *fakeEnv {
-		t.Helper()
-		sj := scaledJob()
-		sj.Spec.QueueName, sj.Spec.Queues = "", []scaledjobv1.Queue{{Name: "mail"}}
-		sj.Spec.ActivationThreshold, sj.Spec.MaxWaitSeconds, sj.Spec.PollingIntervalSeconds = 50, new(int32(60)), 3600
-		w := newFakeEnv(t, sj)
-		w.queues.SetDepth("mail", 12)
-		w.reconcile(t.Context())
-		w.awaitNumbers(t.Context())
-		return w
-	}
-	t.Run("of the queues", func(t *testing.T) {
-		bubble.Test(t, func(t *testing.T) {
-			w := waiting(t)
+	const longest = time.Minute
+	for name, edit := range map[string]func(ctx context.Context, w *fakeEnv){
+		"of the queues": func(ctx context.Context, w *fakeEnv) {
 			for i := range 2 {
 				time.Sleep(longest / 2)
-				w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) {
+				w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) {
 					spec.Queues = append(spec.Queues, scaledjobv1.Queue{Name: fmt.Sprint("other-", i)})
 				})
-				w.reconcile(t.Context())
+				w.reconcile(ctx)
 			}
-			w.Expect(w.names()).To(HaveLen(2))
-		})
-	})
-	t.Run("while Redis can't be read after a restart", func(t *testing.T) {
-		bubble.Test(t, func(t *testing.T) {
-			w := waiting(t)
+		},
+		"while Redis can't be read after a restart": func(ctx context.Context, w *fakeEnv) {
 			w.forgetAll()
-			w.queues.SetError("mail", &failure.Error{Reason: failure.ReasonUnreachable, Err: errAway})
-			w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = new(int32(21)) })
-			w.reconcile(t.Context())
-			w.awaitNumbers(t.Context())
-			w.queues.SetDepth("mail", 12)
-			w.reconcileAfter(t.Context(), longest)
-			w.Expect(w.names()).To(HaveLen(2))
+			w.queues.SetError(emailQueue, &failure.Error{Reason: failure.ReasonUnreachable, Err: errAway})
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = new(int32(21)) })
+			w.reconcile(ctx)
+			w.awaitNumbers(ctx)
+			w.queues.SetDepth(emailQueue, 12)
+			w.reconcileAfter(ctx, longest)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sj := batching()
+			sj.Spec.QueueName, sj.Spec.Queues = "", []scaledjobv1.Queue{{Name: emailQueue}}
+			inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
+				w.reconcileAt(ctx, 12)
+				w.awaitNumbers(ctx)
+				edit(ctx, w)
+				w.Expect(w.names()).To(HaveLen(2))
+			})
 		})
-	})
+	}
 }
 
 // Once the messages of a batch have their Jobs, further messages are the next batch, although the queue is never empty.
 func TestMicroBatchesFollowEachOther(t *testing.T) {
-	sj := scaledJob()
-	sj.Spec.ActivationThreshold, sj.Spec.MaxWaitSeconds, sj.Spec.PollingIntervalSeconds = 50, new(int32(60)), 3600
-	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
+	inBubble(t, batching(), func(ctx context.Context, w *fakeEnv) {
 		w.reconcileAt(ctx, 20)
 		w.reconcileAfter(ctx, time.Minute)
 		w.Expect(w.names()).To(HaveLen(2))

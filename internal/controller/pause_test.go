@@ -165,39 +165,41 @@ func TestARefusalDoesNotEndAPauseOfFailingJobs(t *testing.T) {
 	})
 }
 
-// With a new template, or the end of a suspension, the user signals that the cause is fixed.
+// With a new template, or the end of a suspension, the user signals that the cause is fixed. Another edit, or a new default of
+// the CRD, is no such signal.
 func TestPausesEndByTheHandOfTheUser(t *testing.T) {
 	t.Parallel()
-	for name, mend := range map[string]func(ctx context.Context, w *fakeEnv){
-		"another image": func(ctx context.Context, w *fakeEnv) {
-			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) {
-				spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:2"
-			})
-		},
-		"suspended and resumed": func(ctx context.Context, w *fakeEnv) {
+	for name, c := range map[string]struct {
+		ends   bool
+		change func(ctx context.Context, w *fakeEnv)
+	}{
+		"another image": {true, func(ctx context.Context, w *fakeEnv) { w.edit(ctx, anotherImage) }},
+		"suspended and resumed": {true, func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
 			w.reconcile(ctx)
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })
-		},
-		"suspended while Redis was away, and resumed": func(ctx context.Context, w *fakeEnv) {
+		}},
+		"suspended while Redis was away, and resumed": {true, func(ctx context.Context, w *fakeEnv) {
 			w.queues.SetError(emailQueue, &failure.Error{Reason: failure.ReasonUnreachable, Err: errAway})
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
 			w.reconcile(ctx)
 			w.queues.SetDepth(emailQueue, 30)
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })
-		},
-		"suspended, and resumed while the operator was away": func(ctx context.Context, w *fakeEnv) {
+		}},
+		"suspended, and resumed while the operator was away": {true, func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
 			w.reconcile(ctx)
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })
 			w.forgetAll()
-		},
-		"another image while the operator was away": func(ctx context.Context, w *fakeEnv) {
-			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) {
-				spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:2"
-			})
+		}},
+		"another image while the operator was away": {true, func(ctx context.Context, w *fakeEnv) {
+			w.edit(ctx, anotherImage)
 			w.forgetAll()
-		},
+		}},
+		"another limit": {false, func(ctx context.Context, w *fakeEnv) {
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = new(int32(50)) })
+		}},
+		"a default that the CRD gains": {false, func(ctx context.Context, w *fakeEnv) { w.reread(ctx, anotherImage) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
@@ -207,10 +209,15 @@ func TestPausesEndByTheHandOfTheUser(t *testing.T) {
 				w.Expect(w.names()).To(HaveLen(3))
 
 				time.Sleep(2 * time.Second) // for two more changes of conditions
-				mend(ctx, w)
+				c.change(ctx, w)
 				w.reconcile(ctx)
-				w.Expect(w.names()).To(HaveLen(6))
-				w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
+				if c.ends {
+					w.Expect(w.names()).To(HaveLen(6))
+					w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
+				} else {
+					w.Expect(w.names()).To(HaveLen(3))
+					w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
+				}
 			})
 		})
 	}
@@ -295,31 +302,6 @@ func TestFinishesAreInOrderOfTime(t *testing.T) {
 	}))
 }
 
-// Neither another edit nor a new default of the CRD is a correction by the user.
-func TestPausesOutlastOtherEdits(t *testing.T) {
-	t.Parallel()
-	for name, edit := range map[string]func(ctx context.Context, w *fakeEnv){
-		"another limit": func(ctx context.Context, w *fakeEnv) {
-			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = new(int32(50)) })
-		},
-		"a default that the CRD gains": func(ctx context.Context, w *fakeEnv) { w.reread(ctx, anotherImage) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
-				w.reconcileAt(ctx, 30)
-				w.finishActive(ctx, batchv1.JobFailed)
-				w.reconcile(ctx)
-				w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
-
-				edit(ctx, w)
-				w.reconcile(ctx)
-				w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
-				w.Expect(w.names()).To(HaveLen(3))
-			})
-		})
-	}
-}
-
 // Messages in progress of dead workers limit only the Jobs for them. That is reported also while a Job looks for them.
 func TestOrphanedMessages(t *testing.T) {
 	sj := scaledJob()
@@ -357,7 +339,9 @@ func TestClocksOfOthers(t *testing.T) {
 			t.Run(fmt.Sprintf("%v, restarted: %t", skew, restarted), func(t *testing.T) {
 				inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 					w.reconcileAt(ctx, 30)
-					w.failAll(ctx, skew)
+					for _, job := range w.jobs(ctx) {
+						w.finishAt(ctx, job.Name, batchv1.JobFailed, time.Now().Add(skew))
+					}
 					w.reconcile(ctx)
 					if restarted {
 						w.skewStatus(ctx, skew)
@@ -366,19 +350,12 @@ func TestClocksOfOthers(t *testing.T) {
 
 					for _, wait := range []time.Duration{0, time.Second, scaling.LongestPause} {
 						w.Expect(w.reconcileAfter(ctx, wait).RequeueAfter).To(BeNumerically("<=", scaling.LongestPause))
-						w.Expect(w.unfinished(ctx)).To(BeNumerically("<=", 3))
+						w.Expect(w.running(ctx)).To(BeNumerically("<=", 3))
 					}
-					w.Expect(w.unfinished(ctx)).To(Equal(1), "a probe, minutes later")
+					w.Expect(w.running(ctx)).To(Equal(1), "a probe, minutes later")
 				})
 			})
 		}
-	}
-}
-
-// failAll makes all Jobs fail, with finish times that are off by skew.
-func (w *fakeEnv) failAll(ctx context.Context, skew time.Duration) {
-	for _, job := range w.jobs(ctx) {
-		w.finishAt(ctx, job.Name, batchv1.JobFailed, time.Now().Add(skew))
 	}
 }
 
@@ -390,15 +367,4 @@ func (w *fakeEnv) skewStatus(ctx context.Context, skew time.Duration) {
 		*moved = metav1.NewTime(moved.Add(skew))
 	}
 	w.put(sj)
-}
-
-// unfinished returns the number of unfinished Jobs.
-func (w *fakeEnv) unfinished(ctx context.Context) int {
-	count := 0
-	for _, job := range w.jobs(ctx) {
-		if unfinished(&job) {
-			count++
-		}
-	}
-	return count
 }

@@ -20,11 +20,17 @@ import (
 	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
+// withoutHistory is a ScaledJob of which no succeeded Job is kept.
+func withoutHistory() *scaledjobv1.ScaledJob {
+	sj := scaledJob()
+	sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
+	return sj
+}
+
 // Pruning does not need Redis: finished Jobs must not accumulate during an outage.
 func TestPruneWithoutRedis(t *testing.T) {
 	t.Parallel()
-	sj := scaledJob()
-	sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
+	sj := withoutHistory()
 	done := jobs.Build(sj, "template", 1, 0)
 	done.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 	w := newFakeEnv(t, sj, done)
@@ -37,9 +43,7 @@ func TestPruneWithoutRedis(t *testing.T) {
 
 // An admission policy may always refuse the deletion of a Job.
 func TestPruningThatIsRefusedDoesNotHoldUpCreating(t *testing.T) {
-	sj := scaledJob()
-	sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
-	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
+	inBubble(t, withoutHistory(), func(ctx context.Context, w *fakeEnv) {
 		w.warmUp(ctx)
 		w.finishAt(ctx, w.names()[0], batchv1.JobComplete, time.Now().Add(-historyDelay))
 		refused := 0
@@ -61,9 +65,7 @@ func TestPruningThatIsRefusedDoesNotHoldUpCreating(t *testing.T) {
 
 // Messages wait for creates, and nobody waits for the end of a finished Job.
 func TestFinishedJobsAreLeftWhileJobsAreCreated(t *testing.T) {
-	sj := scaledJob()
-	sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
-	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
+	inBubble(t, withoutHistory(), func(ctx context.Context, w *fakeEnv) {
 		w.warmUp(ctx)
 		w.finish(ctx, w.names()[0], batchv1.JobComplete)
 

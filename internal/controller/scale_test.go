@@ -41,6 +41,16 @@ func refuse(err error) func(context.Context, *batchv1.Job, func() error) error {
 // send carries out a create.
 func send(_ context.Context, _ *batchv1.Job, send func() error) error { return send() }
 
+// taking carries out a create after this time, unless its sender gives up.
+func taking(wait time.Duration) func(context.Context, *batchv1.Job, func() error) error {
+	return func(ctx context.Context, _ *batchv1.Job, send func() error) error {
+		if err := hangs(ctx, wait); err != nil {
+			return err
+		}
+		return send()
+	}
+}
+
 // warmUp creates one Job, so that the template is known to be accepted.
 func (w *fakeEnv) warmUp(ctx context.Context) {
 	w.reconcileAt(ctx, 1)
@@ -67,14 +77,7 @@ func TestScaleFirstOfANewTemplateAlone(t *testing.T) {
 func TestScaleIsPatientAfterATimeout(t *testing.T) {
 	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetDepth(emailQueue, 30)
-		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
-			select {
-			case <-time.After(30 * time.Second):
-				return send()
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
+		w.onCreate = taking(30 * time.Second)
 
 		w.Expect(w.reconcileFails(ctx)).To(MatchError(context.DeadlineExceeded))
 		w.Expect(w.jobs(ctx)).To(BeEmpty())
@@ -109,12 +112,9 @@ func TestScaleShowsATimeoutFirst(t *testing.T) {
 	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.reconcile(ctx)
 		shown := ""
-		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
-			shown = w.condition(ctx, scaledjobv1.ConditionScalingLimited).Reason
-			if err := hangs(ctx, 10*time.Second); err != nil {
-				return err
-			}
-			return send()
+		w.onCreate = func(ctx context.Context, job *batchv1.Job, send func() error) error {
+			shown = w.limited(ctx)
+			return taking(10*time.Second)(ctx, job, send)
 		}
 		w.queues.SetDepth(emailQueue, 1)
 		w.Expect(w.reconcileFails(ctx)).To(MatchError(context.DeadlineExceeded))
@@ -130,12 +130,7 @@ func TestScaleShowsATimeoutFirst(t *testing.T) {
 func TestScaleDoesNotWaitForTheStatus(t *testing.T) {
 	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.onApply = func() error { return errAway }
-		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
-			if err := hangs(ctx, 10*time.Second); err != nil {
-				return err
-			}
-			return send()
-		}
+		w.onCreate = taking(10 * time.Second)
 		w.queues.SetDepth(emailQueue, 1)
 		w.Expect(w.reconcileFails(ctx)).To(MatchError(context.DeadlineExceeded))
 		for range 6 {
@@ -210,14 +205,9 @@ func TestScaleOutlivesTheSignalToStop(t *testing.T) {
 	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetDepth(emailQueue, 25)
 		ctx, stop := context.WithCancel(ctx)
-		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
+		w.onCreate = func(ctx context.Context, job *batchv1.Job, send func() error) error {
 			stop()
-			select {
-			case <-time.After(time.Second):
-				return send()
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+			return taking(time.Second)(ctx, job, send)
 		}
 
 		w.reconcile(ctx)
@@ -434,9 +424,7 @@ func TestJobsWithoutAnnotationsThatFailPauseCreating(t *testing.T) {
 	}
 	for range 10 {
 		w.reconcile(t.Context())
-		for _, job := range w.jobs(t.Context()) {
-			w.finish(t.Context(), job.Name, batchv1.JobFailed)
-		}
+		w.finishActive(t.Context(), batchv1.JobFailed)
 	}
 	w.Expect(len(w.jobs(t.Context()))).To(BeNumerically("<=", 6), "Jobs, all of which fail")
 }

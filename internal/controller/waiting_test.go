@@ -129,22 +129,20 @@ func TestHistoryStaysForAnotherRefusal(t *testing.T) {
 	w.Expect(w.limited(t.Context())).To(Equal("CreateRefused"))
 }
 
-func TestSuspensionIsReported(t *testing.T) {
+func TestWhatTheUserLimitsIsReported(t *testing.T) {
 	t.Parallel()
-	sj := scaledJob()
-	sj.Spec.Suspend = true
-	w := newFakeEnv(t, sj)
-	w.reconcileAt(t.Context(), 10)
-	w.Expect(w.limited(t.Context())).To(Equal("Suspended"))
-	w.Expect(w.message(t.Context())).To(ContainSubstring("spec.suspend"))
-}
-
-func TestActivationThresholdIsReported(t *testing.T) {
-	t.Parallel()
-	sj := scaledJob()
-	sj.Spec.ActivationThreshold = 10
-	w := newFakeEnv(t, sj)
-	w.reconcileAt(t.Context(), 10)
-	w.Expect(w.limited(t.Context())).To(Equal("NotLimited"))
-	w.Expect(w.message(t.Context())).To(ContainSubstring("spec.activationThreshold"))
+	for field, c := range map[string]struct {
+		set    func(*scaledjobv1.ScaledJobSpec)
+		reason string
+	}{
+		"spec.suspend":             {func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true }, "Suspended"},
+		"spec.activationThreshold": {func(spec *scaledjobv1.ScaledJobSpec) { spec.ActivationThreshold = 10 }, "NotLimited"},
+	} {
+		sj := scaledJob()
+		c.set(&sj.Spec)
+		w := newFakeEnv(t, sj)
+		w.reconcileAt(t.Context(), 10)
+		w.Expect(w.limited(t.Context())).To(Equal(c.reason))
+		w.Expect(w.message(t.Context())).To(ContainSubstring(field))
+	}
 }

@@ -34,17 +34,19 @@ func TestMemories(t *testing.T) {
 	g.Expect(all.of(scaledJob()).failures).To(BeZero())
 }
 
+// targetOf returns a ScaledJob of a namespace.
+func targetOf(all *memories, namespace, name string) *target {
+	sj := &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + name)}}
+	return &target{sj: sj, mem: all.of(sj)}
+}
+
 // Creates of a namespace are slow after one has timed out, until one is fast or all ScaledJobs are gone.
 func TestSlowCreatesOfANamespace(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var all memories
-	of := func(name string) *target {
-		sj := &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: name, UID: types.UID(name)}}
-		return &target{sj: sj, mem: all.of(sj)}
-	}
 	const fast, slow = time.Second, 10 * time.Second
-	hanging, other := of("hanging"), of("other")
+	hanging, other := targetOf(&all, "mail", "hanging"), targetOf(&all, "mail", "other")
 
 	all.noteCreates(other, false, slow)
 	g.Expect(all.isSlow("mail")).To(BeFalse(), "none has timed out")

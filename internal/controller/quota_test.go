@@ -9,19 +9,10 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/admission"
 	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
-
-// quotaTarget returns a ScaledJob of a namespace.
-func quotaTarget(all *memories, namespace, name string) *target {
-	sj := &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + name)}}
-	return &target{sj: sj, mem: all.of(sj)}
-}
 
 // A place that becomes free wakes each ScaledJob of the namespace that a quota has refused, one after the other.
 func TestFreePlacesOfAQuotaAreOfferedInTurns(t *testing.T) {
@@ -30,12 +21,12 @@ func TestFreePlacesOfAQuotaAreOfferedInTurns(t *testing.T) {
 		refused := created{refusal: errForbidden}
 		var waiting []*target
 		for _, name := range []string{"a", "b", "c"} {
-			waits := quotaTarget(&all, "mail", name)
+			waits := targetOf(&all, "mail", name)
 			waits.mem.answer.By = admission.ByQuota
 			all.noteQuota(waits, plan{}, refused)
 			waiting = append(waiting, waits)
 		}
-		other := quotaTarget(&all, "images", "a")
+		other := targetOf(&all, "images", "a")
 		other.mem.answer.By = admission.ByWebhook
 		all.noteQuota(other, plan{}, refused)
 

@@ -364,10 +364,7 @@ func TestOneReconcileOfANamespaceIsPatient(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	r := &Reconciler{}
-	of := func(namespace, name string) *target {
-		sj := &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-		return &target{sj: sj, mem: r.memories.of(sj)}
-	}
+	of := func(namespace, name string) *target { return targetOf(&r.memories, namespace, name) }
 	allowed := func(t *target) time.Duration {
 		timeout, _ := r.createTimeout(t)
 		return timeout

@@ -18,6 +18,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/retry"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 var emails = types.NamespacedName{Namespace: "mail", Name: "emails"}
@@ -35,10 +36,10 @@ type workQueue struct {
 // withQueue runs a test with a work queue and a fake clock.
 func withQueue(t *testing.T, test func(context.Context, *workQueue)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		queue := newQueue(32, func(string, int) {})
 		defer queue.ShutDown()
-		test(t.Context(), &workQueue{NewWithT(t), queue})
+		test(t.Context(), &workQueue{g, queue})
 	})
 }
 
@@ -96,7 +97,6 @@ func TestRetryDelay(t *testing.T) {
 }
 
 func TestEnqueueAtOnce(t *testing.T) {
-	t.Parallel()
 	withQueue(t, func(_ context.Context, q *workQueue) {
 		q.add(emails, PriorityGrowth)
 
@@ -109,7 +109,6 @@ func TestEnqueueAtOnce(t *testing.T) {
 
 // An event replaces a pending resync.
 func TestEnqueueBeforeTheResync(t *testing.T) {
-	t.Parallel()
 	withQueue(t, func(_ context.Context, q *workQueue) {
 		q.add(emails, PriorityNormal)
 		q.next()
@@ -129,7 +128,6 @@ func TestEnqueueBeforeTheResync(t *testing.T) {
 }
 
 func TestEnqueueDuringBackoff(t *testing.T) {
-	t.Parallel()
 	withQueue(t, func(_ context.Context, q *workQueue) {
 		q.failTimes(emails, 5)
 		retry := retry.APIServer.After(5)
@@ -149,7 +147,6 @@ func TestEnqueueDuringBackoff(t *testing.T) {
 
 // An event during a failing reconcile is neither processed immediately nor lost.
 func TestEnqueueDuringAFailingPass(t *testing.T) {
-	t.Parallel()
 	withQueue(t, func(_ context.Context, q *workQueue) {
 		q.failTimes(emails, 5)
 		q.next()
@@ -164,7 +161,6 @@ func TestEnqueueDuringAFailingPass(t *testing.T) {
 
 // An event during a successful retry waits neither for the backoff nor for the resync.
 func TestEnqueueDuringASuccessfulRetry(t *testing.T) {
-	t.Parallel()
 	withQueue(t, func(_ context.Context, q *workQueue) {
 		q.failTimes(emails, 10)
 		q.next()
@@ -185,7 +181,6 @@ func TestEnqueueDuringASuccessfulRetry(t *testing.T) {
 
 // The retry does the work of the events that came before it. When it succeeds, nothing is left to do.
 func TestEnqueueBeforeASuccessfulRetry(t *testing.T) {
-	t.Parallel()
 	withQueue(t, func(_ context.Context, q *workQueue) {
 		q.failTimes(emails, 10)
 		q.add(emails, PriorityGrowth)
@@ -203,7 +198,6 @@ func TestWakesDeliver(t *testing.T) {
 		coalesce.Growth: 0, coalesce.Confirmed: normalPatience, coalesce.Shrink: resyncPatience,
 	} {
 		t.Run(cause.String(), func(t *testing.T) {
-			t.Parallel()
 			withQueue(t, func(ctx context.Context, q *workQueue) {
 				wakes := NewWakes()
 				wakes.Deliver(coalesce.Wake{ID: coalesce.ID(emails), Cause: cause})
@@ -220,7 +214,6 @@ func TestWakesDeliver(t *testing.T) {
 
 // A wake-up that is due later becomes a request that is due later, and an earlier one brings it forward.
 func TestWakesWaitInTheQueue(t *testing.T) {
-	t.Parallel()
 	withQueue(t, func(ctx context.Context, q *workQueue) {
 		wakes := NewWakes()
 		for _, after := range []time.Duration{time.Second, 25 * time.Millisecond} {
@@ -238,7 +231,6 @@ func TestWakesWaitInTheQueue(t *testing.T) {
 
 // A wake-up that is due later waits for the backoff, if there is one.
 func TestWakesWaitForTheBackoff(t *testing.T) {
-	t.Parallel()
 	withQueue(t, func(ctx context.Context, q *workQueue) {
 		q.failTimes(emails, 5)
 		synctest.Wait()
@@ -252,7 +244,6 @@ func TestWakesWaitForTheBackoff(t *testing.T) {
 
 // Nobody receives wake-ups before the controller has started, and slow requests must not hold up who delivers them.
 func TestWakesAreKeptUntilSomebodyReceivesThem(t *testing.T) {
-	t.Parallel()
 	withQueue(t, func(ctx context.Context, q *workQueue) {
 		const many = 5000
 		wakes, want, got := NewWakes(), map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}

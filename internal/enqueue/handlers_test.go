@@ -35,66 +35,39 @@ func owned(name string, changes ...func(*batchv1.Job)) *batchv1.Job {
 
 func TestJobHandler(t *testing.T) {
 	t.Parallel()
+	orphan := owned("emails", func(job *batchv1.Job) { job.OwnerReferences = nil })
+	cron := owned("emails", func(job *batchv1.Job) { job.OwnerReferences[0].Kind = "CronJob" })
+	keda := owned("emails", func(job *batchv1.Job) { job.OwnerReferences[0].APIVersion = "keda.sh/v1alpha1" })
 	for name, c := range map[string]struct {
-		send     func(context.Context, *workQueue)
+		event    any
 		want     []string
 		patience time.Duration
 	}{
-		"created": {
-			func(ctx context.Context, q *workQueue) {
-				JobHandler(ignoreFinish, freesNothing).Create(ctx, event.CreateEvent{Object: owned("emails")}, q)
-			},
-			[]string{"emails"},
-			normalPatience,
-		},
+		"created": {event.CreateEvent{Object: owned("emails")}, []string{"emails"}, normalPatience},
 		"listed at the start": {
-			func(ctx context.Context, q *workQueue) {
-				JobHandler(ignoreFinish, freesNothing).Create(ctx, event.CreateEvent{Object: owned("emails"), IsInInitialList: true}, q)
-			},
-			[]string{"emails"},
-			resyncPatience,
+			event.CreateEvent{Object: owned("emails"), IsInInitialList: true}, []string{"emails"}, resyncPatience,
 		},
 		"updated": {
-			func(ctx context.Context, q *workQueue) {
-				JobHandler(ignoreFinish, freesNothing).Update(ctx, event.UpdateEvent{ObjectOld: owned("emails"), ObjectNew: owned("emails")}, q)
-			},
-			[]string{"emails"},
-			normalPatience,
+			event.UpdateEvent{ObjectOld: owned("emails"), ObjectNew: owned("emails")}, []string{"emails"}, normalPatience,
 		},
 		"handed over": {
-			func(ctx context.Context, q *workQueue) {
-				JobHandler(ignoreFinish, freesNothing).Update(ctx, event.UpdateEvent{ObjectOld: owned("emails"), ObjectNew: owned("letters")}, q)
-			},
-			[]string{"emails", "letters"},
-			normalPatience,
+			event.UpdateEvent{ObjectOld: owned("emails"), ObjectNew: owned("letters")}, []string{"emails", "letters"}, normalPatience,
 		},
-		"deleted": {
-			func(ctx context.Context, q *workQueue) {
-				JobHandler(ignoreFinish, freesNothing).Delete(ctx, event.DeleteEvent{Object: owned("emails")}, q)
-			},
-			[]string{"emails"},
-			normalPatience,
-		},
-		"without an owner": {
-			func(ctx context.Context, q *workQueue) {
-				orphan := owned("emails", func(job *batchv1.Job) { job.OwnerReferences = nil })
-				JobHandler(ignoreFinish, freesNothing).Create(ctx, event.CreateEvent{Object: orphan}, q)
-			},
-			nil, 0,
-		},
-		"of a namesake of another kind": {
-			func(ctx context.Context, q *workQueue) {
-				cron := owned("emails", func(job *batchv1.Job) { job.OwnerReferences[0].Kind = "CronJob" })
-				keda := owned("emails", func(job *batchv1.Job) { job.OwnerReferences[0].APIVersion = "keda.sh/v1alpha1" })
-				JobHandler(ignoreFinish, freesNothing).Update(ctx, event.UpdateEvent{ObjectOld: cron, ObjectNew: keda}, q)
-			},
-			nil, 0,
-		},
+		"deleted":                       {event.DeleteEvent{Object: owned("emails")}, []string{"emails"}, normalPatience},
+		"without an owner":              {event.CreateEvent{Object: orphan}, nil, 0},
+		"of a namesake of another kind": {event.UpdateEvent{ObjectOld: cron, ObjectNew: keda}, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			withQueue(t, func(ctx context.Context, q *workQueue) {
-				c.send(ctx, q)
+				on := JobHandler(ignoreFinish, freesNothing)
+				switch is := c.event.(type) {
+				case event.CreateEvent:
+					on.Create(ctx, is, q)
+				case event.UpdateEvent:
+					on.Update(ctx, is, q)
+				case event.DeleteEvent:
+					on.Delete(ctx, is, q)
+				}
 				synctest.Wait()
 
 				q.Expect(q.Len()).To(Equal(len(c.want)))
@@ -161,7 +134,6 @@ func freesNothing(string) map[types.NamespacedName]time.Duration { return nil }
 
 // An owned Job that is deleted may make room for other ScaledJobs of its namespace.
 func TestADeletedJobWakesThoseThatWaitForAQuota(t *testing.T) {
-	t.Parallel()
 	g := NewWithT(t)
 	letters := types.NamespacedName{Namespace: emails.Namespace, Name: "letters"}
 	var freed []string
@@ -183,7 +155,6 @@ func TestADeletedJobWakesThoseThatWaitForAQuota(t *testing.T) {
 }
 
 func TestAJobThatFinishesIsReportedOnce(t *testing.T) {
-	t.Parallel()
 	g := NewWithT(t)
 	var outcomes []bool
 	on := JobHandler(func(owner types.NamespacedName, job *batchv1.Job) {

@@ -29,7 +29,6 @@ func named(namespace string, i int) types.NamespacedName {
 
 // The earliest deadline goes first, and of two deadlines of the same ScaledJob the earlier one counts.
 func TestEarliestDeadlineGoesFirst(t *testing.T) {
-	t.Parallel()
 	withQueue(t, func(_ context.Context, q *workQueue) {
 		q.add(named("mail", 0), PriorityResync)
 		q.add(named("mail", 1), PriorityNormal)
@@ -73,7 +72,6 @@ func TestDeadlines(t *testing.T) {
 // After a panic, controller-runtime adds the request with the priority that the queue has handed out. The ScaledJob must
 // not go before others each time.
 func TestRetryAfterAPanicHasItsOwnDeadline(t *testing.T) {
-	t.Parallel()
 	withQueue(t, func(_ context.Context, q *workQueue) {
 		q.add(emails, PriorityGrowth)
 		request, priority, _ := q.GetWithPriority()
@@ -88,7 +86,6 @@ func TestRetryAfterAPanicHasItsOwnDeadline(t *testing.T) {
 
 // Whatever adds a request, it has a deadline.
 func TestEveryRequestHasADeadline(t *testing.T) {
-	t.Parallel()
 	withQueue(t, func(_ context.Context, q *workQueue) {
 		q.Add(requestOf(named("a", 0)))
 		q.AddAfter(requestOf(named("a", 1)), time.Second)
@@ -173,9 +170,9 @@ type running struct {
 // withWorkers runs a test with so many workers.
 func withWorkers(t *testing.T, count int, test func(w *workers)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		w := &workers{running: map[string][]running{}, parked: map[string]int{}, served: map[reconcile.Request]int{}}
-		w.workQueue = &workQueue{NewWithT(t), newQueue(count, func(namespace string, requests int) { w.parked[namespace] = requests })}
+		w.workQueue = &workQueue{g, newQueue(count, func(namespace string, requests int) { w.parked[namespace] = requests })}
 		for range count {
 			go w.work()
 		}
@@ -244,7 +241,6 @@ func (w *workers) last(namespace string) types.NamespacedName {
 
 // The more namespaces share the workers, the less each of them gets; the last ones get one each.
 func TestSharesOfNamespaces(t *testing.T) {
-	t.Parallel()
 	withWorkers(t, 32, func(w *workers) {
 		for i, want := range []int{16, 8, 4, 1, 1, 1, 1, 0} {
 			namespace := fmt.Sprint("namespace-", i)
@@ -257,7 +253,6 @@ func TestSharesOfNamespaces(t *testing.T) {
 
 // A worker that is free goes to the earliest deadline of those that may have it.
 func TestParkedRequestsAreServedByDeadline(t *testing.T) {
-	t.Parallel()
 	withWorkers(t, 32, func(w *workers) {
 		w.wants("noisy", 0, 16, PriorityGrowth)
 		w.wants("noisy", 20, 30, PriorityResync)
@@ -276,7 +271,6 @@ func TestParkedRequestsAreServedByDeadline(t *testing.T) {
 
 // Of the namespaces that may have it, the one whose request has the earliest deadline gets the worker.
 func TestTheMostUrgentNamespaceIsServedFirst(t *testing.T) {
-	t.Parallel()
 	withWorkers(t, 32, func(w *workers) {
 		w.wants("first", 0, 16, PriorityGrowth)
 		w.wants("second", 0, 8, PriorityGrowth)
@@ -293,7 +287,6 @@ func TestTheMostUrgentNamespaceIsServedFirst(t *testing.T) {
 
 // What one namespace gives back is for all who wait.
 func TestNothingIsReserved(t *testing.T) {
-	t.Parallel()
 	withWorkers(t, 32, func(w *workers) {
 		w.wants("first", 0, 16, PriorityGrowth)
 		w.wants("second", 0, 40, PriorityGrowth)
@@ -315,34 +308,36 @@ func TestNothingIsReserved(t *testing.T) {
 func TestNoRequestIsLostOrServedTwiceAtATime(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
-		random := rand.New(rand.NewPCG(seed, 0))
-		withWorkers(t, 8, func(w *workers) {
-			due := map[types.NamespacedName]int{} // How often each was served when it was last added.
-			for range 400 {
-				key := named(fmt.Sprint(random.IntN(4)), random.IntN(12))
-				if random.IntN(3) > 0 {
-					due[key] = w.served[requestOf(key)]
-					w.add(key, []int{PriorityGrowth, PriorityNormal, PriorityResync}[random.IntN(3)])
-					synctest.Wait()
-				} else if w.count(key.Namespace) > 0 {
-					w.end(key.Namespace)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			withWorkers(t, 8, func(w *workers) {
+				due := map[types.NamespacedName]int{} // How often each was served when it was last added.
+				for range 400 {
+					key := named(fmt.Sprint(random.IntN(4)), random.IntN(12))
+					if random.IntN(3) > 0 {
+						due[key] = w.served[requestOf(key)]
+						w.add(key, []int{PriorityGrowth, PriorityNormal, PriorityResync}[random.IntN(3)])
+						synctest.Wait()
+					} else if w.count(key.Namespace) > 0 {
+						w.end(key.Namespace)
+					}
+					w.expectFair()
 				}
-				w.expectFair()
-			}
-			for busy := true; busy; {
-				busy = false
-				for i := range 4 {
-					if namespace := fmt.Sprint(i); w.count(namespace) > 0 {
-						w.end(namespace)
-						busy = true
+				for busy := true; busy; {
+					busy = false
+					for i := range 4 {
+						if namespace := fmt.Sprint(i); w.count(namespace) > 0 {
+							w.end(namespace)
+							busy = true
+						}
 					}
 				}
-			}
-			for key, before := range due {
-				w.Expect(w.served[requestOf(key)]).To(BeNumerically(">", before), "%s with seed %d", key, seed)
-			}
-			w.Expect(w.Len()).To(BeZero())
-			w.Expect(w.parked).To(HaveEach(0))
+				for key, before := range due {
+					w.Expect(w.served[requestOf(key)]).To(BeNumerically(">", before), key.String())
+				}
+				w.Expect(w.Len()).To(BeZero())
+				w.Expect(w.parked).To(HaveEach(0))
+			})
 		})
 	}
 }

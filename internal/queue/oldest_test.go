@@ -30,7 +30,6 @@ func (s *scene) oldest(queues ...queue.Queue) []int64 {
 }
 
 func TestOldest(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	now := halfPast.Unix()
 	s.reader.SetClock(halfPast)
@@ -55,7 +54,6 @@ func TestOldest(t *testing.T) {
 
 // IDs and scores may be any numbers, and a message may be larger than a reply. Then the time is not known, and the count is.
 func TestOldestOfOddMessages(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.reader.SetClock(halfPast)
 	due := queue.Queue{Key: "due", Type: queue.SortedSet, Window: queue.Due}

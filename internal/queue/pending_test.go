@@ -21,7 +21,6 @@ func (s *scene) readAll(n int) {
 }
 
 func TestPendingEntriesThatWereTrimmedDoNotCount(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.readAll(5)
 	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{InProgress: 5}}), "entries that are there count")
@@ -38,7 +37,6 @@ func TestPendingEntriesThatWereTrimmedDoNotCount(t *testing.T) {
 }
 
 func TestNothingIsCountedWhereAllPendingEntriesWereTrimmed(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.readAll(5)
 	s.do("xack jobs workers 0-4 0-5", "xtrim jobs maxlen 2", "config resetstat")
@@ -48,7 +46,6 @@ func TestNothingIsCountedWhereAllPendingEntriesWereTrimmed(t *testing.T) {
 
 // This is the command that the operator suggests. With such a long time, it takes no entry from a worker.
 func TestXautoclaimRemovesOnlyWhatIsGone(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.readAll(5)
 	s.do("xtrim jobs maxlen 3", "xautoclaim jobs workers other 9999999999 0")
@@ -60,7 +57,6 @@ func TestXautoclaimRemovesOnlyWhatIsGone(t *testing.T) {
 
 // An entry that is missing in the middle cannot be seen.
 func TestPendingEntriesThatWereDeletedInTheMiddleCount(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.readAll(5)
 	s.do("xdel jobs 0-3")
@@ -70,7 +66,6 @@ func TestPendingEntriesThatWereDeletedInTheMiddleCount(t *testing.T) {
 }
 
 func TestPendingEntriesCostNoFurtherRoundTrip(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.readAll(5)
 	s.do("config resetstat")
@@ -85,7 +80,6 @@ func TestPendingEntriesCostNoFurtherRoundTrip(t *testing.T) {
 
 // A page that is too large is read again without the other commands.
 func TestPendingEntriesOfAStreamWithLargeEntries(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.readAll(5)
 	s.addEntries(6, 80, huge[:80<<10])
@@ -96,7 +90,6 @@ func TestPendingEntriesOfAStreamWithLargeEntries(t *testing.T) {
 
 // Nobody knows the ID of an entry that is too large for a reply. Then all count, and nothing fails.
 func TestPendingEntriesBeforeAHugeEntryCount(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.readAll(5)
 	s.addEntries(6, 6, huge)
@@ -105,7 +98,6 @@ func TestPendingEntriesBeforeAHugeEntryCount(t *testing.T) {
 }
 
 func TestManyPendingEntriesAreCountedInPages(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.readAll(2500)
 	s.do("xtrim jobs maxlen 2100")
@@ -120,7 +112,6 @@ func TestManyPendingEntriesAreCountedInPages(t *testing.T) {
 
 // Users of earlier versions may not run XPENDING. Then everything counts as before, and the server is not asked again soon.
 func TestPendingEntriesCountWhereTheServerForbidsToAsk(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.readAll(5)
 	s.do("xtrim jobs maxlen 3", "acl setuser default -xpending", "config resetstat", "acl log reset")

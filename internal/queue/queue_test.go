@@ -67,8 +67,10 @@ type scene struct {
 	endpoint auth.Endpoint
 }
 
+// newScene returns the scene of a test, which it runs in parallel with others.
 func newScene(t *testing.T) *scene {
 	t.Helper()
+	t.Parallel()
 	server := redistest.New(t, redistest.Options{User: admin})
 	s := &scene{
 		Gomega: NewWithT(t), t: t, server: server, reader: newReader(t),
@@ -184,7 +186,6 @@ func TestLengths(t *testing.T) {
 		"members that are": {"zadd key 1 1 2 2 3 3", "zrem key 1 2 3", queue.Queue{Key: "key", Type: queue.SortedSet, Window: queue.Due, InProgress: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s := newScene(t)
 			three := queue.Count{Waiting: 3}
 			if c.queue.InProgress {
@@ -202,7 +203,6 @@ func TestLengths(t *testing.T) {
 }
 
 func TestKeysAreBytes(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	for _, key := range []string{"a b\x00*\r\n", strings.Repeat("k", 1024), "\xff", "("} {
 		s.Expect(s.server.Client().SAdd(t.Context(), "set"+key, 1, 2).Err()).To(Succeed())
@@ -213,14 +213,12 @@ func TestKeysAreBytes(t *testing.T) {
 }
 
 func TestNoQueuesHoldNothing(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.Expect(s.observe()).To(BeEmpty())
 }
 
 // A key of the wrong type fails only this read; the connection stays usable.
 func TestOtherTypesAreErrors(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	for name, is := range everyType("key") {
 		s.Expect(s.observe(is)).To(HaveLen(1), name)
@@ -234,7 +232,6 @@ func TestOtherTypesAreErrors(t *testing.T) {
 }
 
 func TestManyQueuesAreOneRoundTrip(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	var queues []queue.Queue
 	for i := range 2 {
@@ -257,7 +254,6 @@ func TestManyQueuesAreOneRoundTrip(t *testing.T) {
 
 // Most ScaledJobs have one list.
 func TestOneKeyNeedsNoTransaction(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.observe(waiting("key"))
 	s.do("config resetstat")
@@ -285,7 +281,6 @@ func TestWindowsHaveSharpEdges(t *testing.T) {
 		queue.BullMQ:      {"6963200002052095", "6963200002052096", halfPast.Add(time.Millisecond)},
 	} {
 		t.Run("unit "+string(unit), func(t *testing.T) {
-			t.Parallel()
 			s := newScene(t)
 			s.reader.SetClock(halfPast)
 			s.do("zadd key -inf first "+c.due+" now "+c.later+" later inf never", "zadd leases inf never")
@@ -304,7 +299,6 @@ func TestWindowsHaveSharpEdges(t *testing.T) {
 
 // A due message that a worker has taken counts as in progress, and NextDue is still reported.
 func TestMembersInProgressFallDue(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.reader.SetClock(halfPast)
 	s.do("zadd key 1 a 1700000100 b")
@@ -316,7 +310,6 @@ func TestMembersInProgressFallDue(t *testing.T) {
 
 // A member may be larger than the operator accepts. That must not affect other queues.
 func TestAHugeMemberIsAnErrorOfItsQueue(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.do("zadd key 4000000000 " + huge)
 	_, err := s.reader.Observe(t.Context(), queue.Source{

@@ -58,7 +58,6 @@ func (s *scene) eventuallyCounts(limit, want int64) {
 }
 
 func TestAStreamWithoutAGroupWaits(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	for _, is := range []queue.Queue{{Key: "jobs", Type: queue.Stream}, {Key: "jobs", Type: queue.Stream, InProgress: true}} {
 		s.do("del jobs")
@@ -71,7 +70,6 @@ func TestAStreamWithoutAGroupWaits(t *testing.T) {
 }
 
 func TestAGroupHasALagAndPendingEntries(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{}}), "missing")
 	s.do("xgroup create jobs others $ mkstream")
@@ -89,7 +87,6 @@ func TestAGroupHasALagAndPendingEntries(t *testing.T) {
 }
 
 func TestEntriesAreCountedAfterADeletion(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.addEntries(1, 10, "x")
 	s.do("xgroup create jobs workers 0", "xreadgroup group workers w count 2 streams jobs >", "xdel jobs 0-2 0-5", "config resetstat")
@@ -98,7 +95,6 @@ func TestEntriesAreCountedAfterADeletion(t *testing.T) {
 }
 
 func TestEntriesAreCountedInPages(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.addEntries(1, 300, "x")
 	s.startInTheMiddle(50)
@@ -117,7 +113,6 @@ func TestEntriesAreCountedInPages(t *testing.T) {
 
 // XRANGE returns whole entries, and the size of a reply is limited.
 func TestEntriesAreCountedInPagesOfAFittingSize(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.addEntries(1, 60, huge[:80<<10])
 	s.startInTheMiddle(7)
@@ -125,7 +120,6 @@ func TestEntriesAreCountedInPagesOfAFittingSize(t *testing.T) {
 }
 
 func TestAHugeEntryEndsTheCounting(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.addEntries(1, 13, "x")
 	s.addEntries(14, 16, huge)
@@ -137,7 +131,6 @@ func TestAHugeEntryEndsTheCounting(t *testing.T) {
 
 // When the time is up, the count so far is returned. It is never too high.
 func TestCountingEndsInTime(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	const entries = 5000
 	s.addEntries(1, entries, "x")
@@ -152,7 +145,6 @@ func TestCountingEndsInTime(t *testing.T) {
 }
 
 func TestCountingNeedsARight(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.addEntries(1, 4, "x")
 	s.do("acl setuser default -xrange", "xgroup create jobs workers 0")

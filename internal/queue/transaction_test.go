@@ -22,7 +22,6 @@ func TestRefusedTransactionsAreNotTriedAgainSoon(t *testing.T) {
 	t.Parallel()
 	for _, refused := range []string{"multi", "exec"} {
 		t.Run(refused, func(t *testing.T) {
-			t.Parallel()
 			s := newScene(t)
 			s.do("acl setuser default -"+refused, "lpush emails 1 2", "sadd taken 1", "config resetstat")
 			queues := []queue.Queue{waiting("emails"), {Key: "taken", Type: queue.Set, InProgress: true}}
@@ -78,7 +77,6 @@ func TestRefusedCommandsAreToldFromRefusedTransactions(t *testing.T) {
 		"command": "-llen", "subcommand": "-xinfo", "read access to one key": "resetkeys ~jobs",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s := newScene(t)
 			s.addEntries(1, 3, "x")
 			s.do("xgroup create jobs workers 0", "acl setuser default "+rule)
@@ -106,7 +104,6 @@ func TestThePermissionsThatAreNeeded(t *testing.T) {
 		"a consumer group": {queue.Queue{Key: "key", Type: queue.Stream, Group: "workers"}, "+xlen +xinfo|groups"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s := newScene(t)
 			s.do("acl setuser default -@all +hello " + c.needs + " resetkeys %R~key")
 			s.Expect(s.observe(c.queue)).To(Equal([]queue.Count{{}}))
@@ -180,7 +177,6 @@ func (s *scene) move(back bool) {
 }
 
 func TestAMessageThatMovesCountsOnce(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	for _, queues := range [][]queue.Queue{crowded(inProgress("taken"), waiting("emails")), crowded(inProgress("emails"), waiting("taken"))} {
 		fewest, most := s.extremes(queues, true)
@@ -189,7 +185,6 @@ func TestAMessageThatMovesCountsOnce(t *testing.T) {
 }
 
 func TestAMessageThatIsTakenCountsOnceAtMostWithoutTransactions(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.do("acl setuser default -multi")
 	_, most := s.extremes(crowded(inProgress("taken"), waiting("emails")), false)
@@ -198,7 +193,6 @@ func TestAMessageThatIsTakenCountsOnceAtMostWithoutTransactions(t *testing.T) {
 
 // If the keys are read in the wrong order, messages count twice. This shows that the tests above can fail.
 func TestTheWrongOrderCountsMessagesTwice(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.do("acl setuser default -multi")
 	s.Eventually(func() int64 {

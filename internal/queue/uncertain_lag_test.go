@@ -19,7 +19,6 @@ import (
 // If a stream is trimmed, for example by XADD … MAXLEN, it loses entries that a slow group has not read yet. Redis 7.0
 // counts these in the lag forever.
 func TestEntriesThatWereTrimmedBeforeTheGroupGotThemDoNotWait(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.addEntries(1, 10, "x")
 	s.do("xgroup create jobs workers 0", "xreadgroup group workers w count 3 streams jobs >", "xack jobs workers 0-1 0-2 0-3",
@@ -33,7 +32,6 @@ func TestEntriesThatWereTrimmedBeforeTheGroupGotThemDoNotWait(t *testing.T) {
 
 // Redis 7.0 also counts wrongly if an entry that the group has not read is deleted, and then the entries before it.
 func TestEntriesThatWereDeletedBeforeTheGroupGotThemDoNotWait(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.addEntries(1, 3, "x")
 	s.do("xgroup create jobs workers 0", "xreadgroup group workers w count 1 streams jobs >", "xack jobs workers 0-1",
@@ -46,7 +44,6 @@ func TestEntriesThatWereDeletedBeforeTheGroupGotThemDoNotWait(t *testing.T) {
 
 // A group may have the highest possible ID. XRANGE rejects ranges that start after it.
 func TestAGroupAtTheLastIDThereCanBeWaitsForNothing(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.addEntries(1, 10, "x")
 	s.do("xgroup create jobs workers 18446744073709551615-18446744073709551615")
@@ -55,7 +52,6 @@ func TestAGroupAtTheLastIDThereCanBeWaitsForNothing(t *testing.T) {
 
 // ENTRIESREAD can be set to any number.
 func TestAGroupSaidToHaveReadMoreThanThereIsIsCounted(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.addEntries(1, 10, "x")
 	s.do("xgroup create jobs workers 0-4 entriesread 1000")
@@ -64,7 +60,6 @@ func TestAGroupSaidToHaveReadMoreThanThereIsIsCounted(t *testing.T) {
 
 // When the budget is used up, one page is still counted. The count is then a lower bound.
 func TestOnePageIsCountedWhereTimeIsShort(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.addEntries(1, 300, "x")
 	s.startInTheMiddle(50)
@@ -81,7 +76,6 @@ func TestOnePageIsCountedWhereTimeIsShort(t *testing.T) {
 // For any sequence of adding, reading, acknowledging, deleting and trimming: the entries after the last ID of the group
 // wait, and those that are pending are in progress, unless the stream begins after them.
 func TestAStreamIsCountedAsItIs(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	rapid.Check(t, func(t *rapid.T) {
 		s.do("flushall")

@@ -55,8 +55,7 @@ func (h *harness) floodUntil(server *redistest.Server, key string, want verify.R
 // The flood of one key is not taken for long. Its queue is tracked meanwhile, and other namespaces notice nothing.
 func TestAFloodedKeyIsTracked(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, unboundedOutput())
-	h := newHarness(t, server.Addr(), withCooldown(time.Hour))
+	h, server := newServed(t, unboundedOutput(), withCooldown(time.Hour))
 	quiet := ID{Namespace: "another", Name: "quiet"}
 	stateOfQuiet := func() State { return h.Watcher.State(quiet) }
 	h.Watcher.Ensure(quiet, h.endpoint, AnySource, list("quiet"))
@@ -93,8 +92,7 @@ func TestAFloodedKeyIsTracked(t *testing.T) {
 // The negative control: with no cooldown, it takes the same flood to its end.
 func TestAFloodIsTakenWithoutCooldown(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, unboundedOutput())
-	h := newHarness(t, server.Addr(), withCooldown(0))
+	h, server := newServed(t, unboundedOutput(), withCooldown(0))
 	h.ensure("flooded")
 	ctx, stop := context.WithCancel(t.Context())
 	var flooding sync.WaitGroup
@@ -131,8 +129,7 @@ func TestAFloodedKeyIsPolledWithoutTracking(t *testing.T) {
 // key except after a wake.
 func TestNoPushIsMissedWhileKeysAreFlooded(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), withCooldown(20*time.Millisecond), func(w *harness) { w.options.Timing = shortened() })
+	h, server := newServed(t, redistest.Options{}, withCooldown(20*time.Millisecond), func(w *harness) { w.options.Timing = shortened() })
 	const many = 50
 	keys := make([]string, many)
 	for i := range keys {

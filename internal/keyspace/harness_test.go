@@ -98,6 +98,13 @@ func newHarness(t *testing.T, address string, prepare ...func(*harness)) *harnes
 	return newHarnessOn(t, endpoint, connection.Options{}, prepare...)
 }
 
+// newServed runs a watcher of a new server until the test ends.
+func newServed(t *testing.T, options redistest.Options, prepare ...func(*harness)) (*harness, *redistest.Server) {
+	t.Helper()
+	server := redistest.New(t, options)
+	return newHarness(t, server.Addr(), prepare...), server
+}
+
 // newPiped runs a watcher of a scripted server in a synctest bubble, until the test in the bubble ends.
 func newPiped(t *testing.T, script redistest.Script, prepare ...func(*harness)) *harness {
 	t.Helper()

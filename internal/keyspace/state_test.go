@@ -53,8 +53,7 @@ func (h *harness) eventuallyVerdict(id string, want verify.Verdict) {
 
 func TestTheSettingOfTheServerProves(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), judging(false))
+	h, server := newServed(t, redistest.Options{}, judging(false))
 	h.Expect(h.State("emails")).To(Equal(State{}), "the id watches nothing")
 	h.watch("emails", "other")
 	h.eventuallyVerdict("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
@@ -67,8 +66,7 @@ func TestTheSettingOfTheServerProves(t *testing.T) {
 // A message that a worker has moved to a key in progress is not done yet.
 func TestAnEndIsReportedOfFinalKeysOnly(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), judging(false))
+	h, server := newServed(t, redistest.Options{}, judging(false))
 	h.Ensure("emails", h.endpoint, Key{Name: "emails", Class: verify.ClassList}, list("taken"))
 	h.eventuallyVerdict("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 	do(t, server, "rpush", "emails", 1, 2)
@@ -133,8 +131,7 @@ func TestAnEventOfAClassWakesAndProvesThatClassOnly(t *testing.T) {
 
 func TestTheFlagsOfAllKeysOfAnIDAreWanted(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, redistest.Options{Events: "Klx"})
-	h := newHarness(t, server.Addr(), judging(false))
+	h, server := newServed(t, redistest.Options{Events: "Klx"}, judging(false))
 	h.watch("emails")
 	h.Ensure("orders", h.endpoint, list("orders"), Key{Name: "late orders", Class: verify.ClassSortedSet}, Key{Name: "taken orders", Class: verify.ClassHash})
 	h.eventuallyVerdict("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
@@ -148,8 +145,7 @@ func TestTheFlagsOfAllKeysOfAnIDAreWanted(t *testing.T) {
 // The setting is one for all databases of a server.
 func TestTheFlagsOfOtherDatabasesAreWanted(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
-	h := newHarness(t, server.Addr(), judging(false))
+	h, _ := newServed(t, redistest.Options{Events: redistest.NoEvents}, judging(false))
 	h.watch("emails")
 	h.Ensure("taken", h.endpoint, Key{Database: 1, Name: "taken", Class: verify.ClassHash})
 	all := verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klgh"}
@@ -235,8 +231,7 @@ func flagsOf(t *testing.T, server *redistest.Server) verify.Flags {
 // When a key of a new class is watched, the verdict is not NotConfigured while its flag is being added.
 func TestTheFlagsOfAClassThatComesLaterAreAdded(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, redistest.Options{Events: "Ex"})
-	h := newHarness(t, server.Addr(), judging(true))
+	h, server := newServed(t, redistest.Options{Events: "Ex"}, judging(true))
 	h.watch("emails")
 	h.eventuallyVerdict("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 	h.Expect(flagsOf(t, server)).To(BeEquivalentTo("KElgx"))

@@ -153,8 +153,7 @@ func (n *naive) run(server *redistest.Server, keys []string) {
 func TestPushesAreMissedIfAKeyIsArmedAfterItWasRead(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
-	h := newHarness(t, server.Addr())
+	h, server := newServed(t, redistest.Options{Events: redistest.NoEvents})
 	conn, err := h.pool.Conn(h.endpoint, 0).OpenWire(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(conn.Send([]string{"client", "tracking", "on"})).To(Succeed())

@@ -28,8 +28,7 @@ import (
 // newTracked runs a watcher of a server that publishes no notifications.
 func newTracked(t *testing.T, prepare ...func(*harness)) (*harness, *redistest.Server) {
 	t.Helper()
-	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
-	return newHarness(t, server.Addr(), prepare...), server
+	return newServed(t, redistest.Options{Events: redistest.NoEvents}, prepare...)
 }
 
 // eventuallyTracked waits until the tracking of the keys of an id is in this state.

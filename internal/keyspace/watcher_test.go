@@ -28,8 +28,7 @@ import (
 
 func TestAPushWakes(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr())
+	h, server := newServed(t, redistest.Options{})
 	h.verified("emails", "other")
 
 	do(t, server, "lpush", "emails", 1)
@@ -82,8 +81,7 @@ func TestEnsureMovesToAnotherServer(t *testing.T) {
 // would hide it. So these are switched off.
 func TestNoWakeIsLostWhenSubscribersAreKilled(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), waking(coalesce.Growth, coalesce.Confirmed))
+	h, server := newServed(t, redistest.Options{}, waking(coalesce.Growth, coalesce.Confirmed))
 	h.ensure("emails")
 	for round := range 5 {
 		for range 200 {
@@ -130,8 +128,7 @@ func waking(causes ...coalesce.Cause) func(*harness) {
 
 func TestARevokedChannelIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), func(w *harness) { w.options.Timing.ForbiddenRetry = 100 * time.Millisecond })
+	h, server := newServed(t, redistest.Options{}, func(w *harness) { w.options.Timing.ForbiddenRetry = 100 * time.Millisecond })
 	h.ensure("emails", "other")
 	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"other")
 	h.eventuallyWoken("other", coalesce.Confirmed, 2)
@@ -142,8 +139,7 @@ func TestARevokedChannelIsTriedAgain(t *testing.T) {
 
 func TestOddKeys(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr())
+	h, server := newServed(t, redistest.Options{})
 	keys := []string{
 		"", " ", "a b", "a\r\nb", "\x00", "a\x00b", "*", "a*", "?", "[a]", "\\", "{a}b", "日本", "\xff\xfe", ":", "__keyspace@0__:x",
 		strings.Repeat("k", 1024),
@@ -157,8 +153,7 @@ func TestOddKeys(t *testing.T) {
 
 func TestForgedMessages(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr())
+	h, server := newServed(t, redistest.Options{})
 	h.ensure("emails")
 	forged := []string{"", "lset", "\x00", strings.Repeat("x", 15<<10), "subscribe", "-ERR"}
 	for _, payload := range forged {
@@ -182,8 +177,7 @@ func TestForgedMessages(t *testing.T) {
 
 func TestTenThousandChannelsOnOneConnection(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr())
+	h, server := newServed(t, redistest.Options{})
 	many := 10_000
 	if testing.Short() {
 		many = 1_000 // There are still several commands.
@@ -214,8 +208,7 @@ func TestTenThousandChannelsOnOneConnection(t *testing.T) {
 // The session survives the pause. A read during the pause fails, and no event repeats it.
 func TestAServerThatAnswersAgainWakes(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr())
+	h, server := newServed(t, redistest.Options{})
 	h.verified("emails")
 	do(t, server, "lpush", "emails", 1)
 	h.eventually("emails", 1)
@@ -241,8 +234,7 @@ func (h *harness) present(key string) bool {
 // A push at any moment around Ensure is seen: either by the read after the confirmation or by the read after the event.
 func TestAPushAroundEnsureIsSeen(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), waking(coalesce.Growth, coalesce.Confirmed))
+	h, server := newServed(t, redistest.Options{}, waking(coalesce.Growth, coalesce.Confirmed))
 	const parallel = 8
 	rounds := 3000
 	if testing.Short() {
@@ -272,8 +264,7 @@ func TestAPushAroundEnsureIsSeen(t *testing.T) {
 // A read before the subscription misses the pushes in between.
 func TestAPushIsMissedIfReadBeforeSubscribing(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), waking(coalesce.Growth))
+	h, server := newServed(t, redistest.Options{}, waking(coalesce.Growth))
 	h.readAtWake(t.Context(), coalesce.Wake{ID: named("emails")})
 	do(t, server, "lpush", "emails", 1)
 	h.Ensure("emails", h.endpoint, list("emails"))
@@ -321,8 +312,7 @@ func TestTheLifeOfAWatcher(t *testing.T) {
 
 func TestForgetEndsWhatNobodyElseWatches(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr())
+	h, server := newServed(t, redistest.Options{})
 	h.Ensure("a", h.endpoint, list("only-a"), list("both"))
 	h.Ensure("b", h.endpoint, list("both"), list("only-b"))
 	h.eventuallySubscribed(server, "only-a", "both", "only-b")

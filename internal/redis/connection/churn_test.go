@@ -77,8 +77,7 @@ func TestAnEndpointThatComesAndGoesLeavesNothing(t *testing.T) {
 func TestTheUseOfAWireEndsWhileItIsReplaced(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
+	server, conn := served(t)
 	used, err := conn.pool.acquire(conn.endpoint)
 	g.Expect(err).NotTo(HaveOccurred())
 	defer conn.pool.release(used)

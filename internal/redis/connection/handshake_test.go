@@ -95,9 +95,7 @@ func TestServerFarAwayIsReached(t *testing.T) {
 	}
 	g.Eventually(read).WithTimeout(timeout).Should(Succeed())
 	g.Expect(read()).To(Succeed(), "the connection is kept")
-	wire, err := conn.OpenWire(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	wire.Close()
+	openWire(t, conn).Close()
 
 	g.Expect(proxy.Refuse()).To(Succeed())
 	proxy.Reset()

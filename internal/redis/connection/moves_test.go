@@ -95,11 +95,8 @@ func (z *zone) start(t *testing.T) *Conn {
 func subscribed(t *testing.T, conn *Conn) (ended <-chan struct{}) {
 	t.Helper()
 	g := NewWithT(t)
-	wire, err := conn.OpenWire(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(wire.Close)
-	g.Expect(wire.Send([]string{"subscribe", "news"})).To(Succeed())
-	g.Expect(receive(wire)).To(BeEquivalentTo([]any{"subscribe", "news", int64(1)}))
+	wire := openWire(t, conn)
+	g.Expect(ask(wire, "subscribe", "news")).To(BeEquivalentTo([]any{"subscribe", "news", int64(1)}))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

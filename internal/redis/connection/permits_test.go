@@ -69,9 +69,7 @@ func TestAServerHasFewConnections(t *testing.T) {
 	g.Expect(most).To(BeNumerically("<=", DefaultConnections+1), "the server may not have noticed yet that one was closed")
 	g.Expect(pool.Open()).To(Equal(map[string]int{server.Addr(): DefaultConnections}))
 	open[0].Close()
-	wire, err := pool.Conn(e, 4).OpenWire(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	wire.Close()
+	openWire(t, pool.Conn(e, 4)).Close()
 	for _, each := range open {
 		each.Close()
 	}
@@ -106,8 +104,7 @@ func hold(t *testing.T, conn *Conn, calls int) {
 func TestIdleConnectionsAreGivenBack(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
+	server, conn := served(t)
 	hold(t, conn, DefaultConnections-reservedConnections)
 	g.Expect(connected(t, server)()).To(Equal(DefaultConnections - reservedConnections))
 	g.Eventually(connected(t, server)).WithTimeout(timeout).Should(Equal(1))
@@ -119,8 +116,7 @@ func TestIdleConnectionsAreGivenBack(t *testing.T) {
 func TestAFullServerGetsConnectionsBack(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
+	server, conn := served(t)
 	hold(t, conn, DefaultConnections-reservedConnections)
 	g.Expect(server.Client().ConfigSet(t.Context(), "maxclients", "1").Err()).To(Succeed())
 	_, err := conn.OpenWire(t.Context())

@@ -92,9 +92,7 @@ func TestWhatNobodyClaimsAnyMoreIsClosed(t *testing.T) {
 		g.Expect(pool.Claim("team", name, endpoint, database)).To(Succeed())
 		length(t, pool.Conn(endpoint, database))
 	}
-	wire, err := pool.Conn(endpoint, 0).OpenWire(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	defer wire.Close()
+	wire := openWire(t, pool.Conn(endpoint, 0))
 	clients := func(of string) func() (int, error) {
 		return func() (int, error) {
 			list, err := server.Client().ClientList(t.Context()).Result()
@@ -111,7 +109,7 @@ func TestWhatNobodyClaimsAnyMoreIsClosed(t *testing.T) {
 	pool.Release("team", "b")
 	pool.Release("team", "c")
 	g.Eventually(clients("addr=")).WithTimeout(timeout).Should(Equal(2 * 1))
-	_, err = receive(wire)
+	_, err := receive(wire)
 	for err == nil {
 		_, err = receive(wire)
 	}

@@ -109,6 +109,12 @@ func (r *rotating) ids() []string {
 	return found
 }
 
+// eventuallyRead waits until the Secret was read some more times.
+func (r *rotating) eventuallyRead() {
+	seen := r.secrets.count()
+	r.Eventually(r.secrets.count).WithTimeout(timeout).Should(BeNumerically(">", seen+3))
+}
+
 func TestCallsGoOnWhileThePasswordChanges(t *testing.T) {
 	t.Parallel()
 	r := newRotating(t)
@@ -135,8 +141,7 @@ func TestANewPasswordThatIsRefusedReplacesNothing(t *testing.T) {
 	r := newRotating(t)
 	before := r.ids()
 	r.secrets.set(map[string]string{"password": "not yet"})
-	seen := r.secrets.count()
-	r.Eventually(r.secrets.count).WithTimeout(timeout).Should(BeNumerically(">", seen+3))
+	r.eventuallyRead()
 	r.Expect(length(t, r.conn)).To(BeZero())
 	r.Expect(r.inUse()).To(Equal("first"))
 	r.Expect(r.ids()).To(ContainElements(before))
@@ -159,41 +164,32 @@ func TestASecretThatIsAsItWasIsNotRejected(t *testing.T) {
 	r.Expect(length(t, r.conn)).To(BeZero())
 }
 
-func TestWhatIsNotKnownReplacesNothing(t *testing.T) {
+func TestWhatIsNoOtherPasswordReplacesNothing(t *testing.T) {
 	t.Parallel()
-	for name, failure := range map[string]error{
-		"away":      errors.New("the API server is away"),
-		"forbidden": &failure.Error{Reason: failure.ReasonSecretForbidden, Message: "not allowed", Err: errors.New("403")},
+	for name, change := range map[string]func(*fakeSecrets){
+		"away": func(secrets *fakeSecrets) { secrets.fail(errors.New("the API server is away")) },
+		"forbidden": func(secrets *fakeSecrets) {
+			secrets.fail(&failure.Error{Reason: failure.ReasonSecretForbidden, Message: "not allowed", Err: errors.New("403")})
+		},
+		"another key": func(secrets *fakeSecrets) { secrets.set(map[string]string{"password": "first\n", "other": "new"}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRotating(t)
-			r.secrets.fail(failure)
-			seen := r.secrets.count()
-			r.Eventually(r.secrets.count).WithTimeout(timeout).Should(BeNumerically(">", seen+3))
+			before := r.ids()
+			change(r.secrets)
+			r.eventuallyRead()
 			r.Expect(length(t, r.conn)).To(BeZero())
 			r.Expect(r.inUse()).To(Equal("first"))
+			r.Expect(r.ids()).To(ContainElements(before))
 		})
 	}
-}
-
-func TestOtherKeysOfASecretReconnectNobody(t *testing.T) {
-	t.Parallel()
-	r := newRotating(t)
-	before := r.ids()
-	r.secrets.set(map[string]string{"password": "first\n", "other": "new"})
-	seen := r.secrets.count()
-	r.Eventually(r.secrets.count).WithTimeout(timeout).Should(BeNumerically(">", seen+3))
-	length(t, r.conn)
-	r.Expect(r.ids()).To(ContainElements(before))
 }
 
 func TestASecretThatIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	r := newRotating(t)
-	wire, err := r.conn.OpenWire(t.Context())
-	r.Expect(err).NotTo(HaveOccurred())
-	defer wire.Close()
+	openWire(t, r.conn)
 	r.secrets.set(nil)
 	r.Eventually(func() string { return reasonOf(t, r.conn) }).WithTimeout(timeout).Should(Equal(string(failure.ReasonSecretNotFound)))
 	r.Eventually(r.ids).WithTimeout(timeout).Should(BeEmpty(), "no connection with the old credentials is left")
@@ -206,9 +202,7 @@ func TestASecretThatIsWithdrawn(t *testing.T) {
 func TestASubscriptionHasASuccessor(t *testing.T) {
 	t.Parallel()
 	r := newRotating(t)
-	wire, err := r.conn.OpenWire(t.Context())
-	r.Expect(err).NotTo(HaveOccurred())
-	defer wire.Close()
+	wire := openWire(t, r.conn)
 	r.acl("resetpass", ">second") // New connections are rejected until the Secret has the new password too.
 	r.secrets.set(map[string]string{"password": "second"})
 	next, err := r.conn.nextWire(t.Context(), wire)
@@ -228,8 +222,7 @@ func TestAServerThatComesBackIsUsedAsBeforeUntilItKnowsTheNewPassword(t *testing
 	t.Parallel()
 	r := newRotating(t, impatient)
 	r.secrets.set(map[string]string{"password": "not yet"})
-	seen := r.secrets.count()
-	r.Eventually(r.secrets.count).WithTimeout(timeout).Should(BeNumerically(">", seen+3))
+	r.eventuallyRead()
 	r.Expect(r.server.Pause()).To(Succeed())
 	r.Eventually(func() string { return reasonOf(t, r.conn) }).WithTimeout(timeout).Should(Equal(string(failure.ReasonUnreachable)))
 	r.Eventually(func() bool {

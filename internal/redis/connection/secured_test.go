@@ -131,11 +131,8 @@ func TestAUserOfFewPermissionsIsEnough(t *testing.T) {
 	conn := startReal(t, withSecrets(secrets)).Conn(endpoint, 0)
 	g.Expect(length(t, conn)).To(BeEquivalentTo(2))
 
-	wire, err := conn.OpenWire(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	defer wire.Close()
-	g.Expect(wire.Send([]string{"subscribe", "news"})).To(Succeed())
-	g.Expect(receive(wire)).To(BeEquivalentTo([]any{"subscribe", "news", int64(1)}))
+	wire := openWire(t, conn)
+	g.Expect(ask(wire, "subscribe", "news")).To(BeEquivalentTo([]any{"subscribe", "news", int64(1)}))
 	g.Expect(secrets.count()).To(Equal(1), "the Secret is read once")
 }
 
@@ -293,9 +290,7 @@ func TestTLS(t *testing.T) {
 			conn := pool.Conn(endpoint, 2)
 			if test.failed == "" {
 				g.Expect(length(t, conn)).To(BeZero())
-				wire, err := conn.OpenWire(t.Context())
-				g.Expect(err).NotTo(HaveOccurred())
-				wire.Close()
+				openWire(t, conn).Close()
 				return
 			}
 			_, err := readLength(t.Context(), conn)

@@ -34,8 +34,7 @@ const atOnce = 32
 func TestARestartBetweenCallsIsNotNoticed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
+	server, conn := served(t)
 	var readers sync.WaitGroup
 	for range atOnce {
 		readers.Go(func() { g.Expect(length(t, conn)).To(BeZero()) })
@@ -91,19 +90,16 @@ func TestErrorsOfAServer(t *testing.T) {
 func TestALargeMessageEndsAWire(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{})
-	wire, err := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0).OpenWire(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	defer wire.Close()
-	g.Expect(wire.Send([]string{"subscribe", "news"})).To(Succeed())
-	g.Expect(receive(wire)).To(BeEquivalentTo([]any{"subscribe", "news", int64(1)}))
+	server, conn := served(t)
+	wire := openWire(t, conn)
+	g.Expect(ask(wire, "subscribe", "news")).To(BeEquivalentTo([]any{"subscribe", "news", int64(1)}))
 	publish := func(bytes int) {
 		g.Expect(server.Client().Publish(t.Context(), "news", strings.Repeat("x", bytes)).Err()).To(Succeed())
 	}
 	publish(8 << 10)
 	g.Expect(receive(wire)).To(ContainElement(HaveLen(8 << 10)))
 	publish(20 << 10)
-	_, err = receive(wire)
+	_, err := receive(wire)
 	g.Expect(failure.Classify(err).Message).To(ContainSubstring("replies that are too large"))
 }
 
@@ -131,6 +127,30 @@ func TestAWireKeepsItsEndpoint(t *testing.T) {
 func startReal(t *testing.T, prepare ...func(*Pool)) *Pool {
 	t.Helper()
 	return start(t, (&net.Dialer{Timeout: timeout}).DialContext, append([]func(*Pool){patient}, prepare...)...)
+}
+
+// served returns a real server and a connection to it.
+func served(t *testing.T) (*redistest.Server, *Conn) {
+	t.Helper()
+	server := redistest.New(t, redistest.Options{})
+	return server, startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
+}
+
+// openWire opens a wire that is closed when the test ends.
+func openWire(t *testing.T, conn *Conn) *Wire {
+	t.Helper()
+	wire, err := conn.OpenWire(t.Context())
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(wire.Close)
+	return wire
+}
+
+// ask sends a command and returns the next message or reply.
+func ask(wire *Wire, command ...string) (any, error) {
+	if err := wire.Send(command); err != nil {
+		return nil, err
+	}
+	return receive(wire)
 }
 
 // patient makes a pool wait for as long as a test does.
@@ -229,9 +249,8 @@ func TestADistantServerIsNotTakenToBeDown(t *testing.T) {
 func TestAFullServerWithoutAConnectionOfOursIsDown(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{})
+	server, conn := served(t)
 	g.Expect(server.Client().ConfigSet(t.Context(), "maxclients", "1").Err()).To(Succeed())
-	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
 	_, err := readLength(t.Context(), conn)
 	g.Expect(err).NotTo(MatchError(failure.ErrBusy))
 	g.Expect(failure.Classify(err).Message).To(ContainSubstring("accepts no more clients"))
@@ -251,11 +270,8 @@ func TestRefusedCredentialsOnAWireTakeTheEndpointDown(t *testing.T) {
 		return redistest.Usual
 	})
 	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
-	wire, err := conn.OpenWire(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	defer wire.Close()
-	g.Expect(wire.Send([]string{"ping"})).To(Succeed())
-	_, err = receive(wire)
+	wire := openWire(t, conn)
+	_, err := ask(wire, "ping")
 	g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonAuthFailed))
 	_, err = readLength(t.Context(), conn)
 	g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonAuthFailed))
@@ -267,8 +283,7 @@ func TestRefusedCredentialsOnAWireTakeTheEndpointDown(t *testing.T) {
 func TestAReplyThatIsTooLargeDoesNotTakeTheEndpointDown(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
+	server, conn := served(t)
 	g.Expect(length(t, conn)).To(BeZero())
 	g.Expect(server.Client().Set(t.Context(), "large", strings.Repeat("x", 2<<20), 0).Err()).To(Succeed())
 	err := conn.Do(t.Context(), func(ctx context.Context, client Client) error {

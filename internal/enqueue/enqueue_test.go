@@ -96,17 +96,6 @@ func TestRetryDelay(t *testing.T) {
 	g.Expect(retry.APIServer.After(100)).To(Equal(30 * time.Second))
 }
 
-func TestEnqueueAtOnce(t *testing.T) {
-	withQueue(t, func(_ context.Context, q *workQueue) {
-		q.add(emails, PriorityGrowth)
-
-		key, patience, waited := q.next()
-		q.Expect(key).To(Equal(emails))
-		q.Expect(patience).To(BeZero())
-		q.Expect(waited).To(BeZero())
-	})
-}
-
 // An event replaces a pending resync.
 func TestEnqueueBeforeTheResync(t *testing.T) {
 	withQueue(t, func(_ context.Context, q *workQueue) {

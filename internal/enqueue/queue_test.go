@@ -285,24 +285,6 @@ func TestTheMostUrgentNamespaceIsServedFirst(t *testing.T) {
 	})
 }
 
-// What one namespace gives back is for all who wait.
-func TestNothingIsReserved(t *testing.T) {
-	withWorkers(t, 32, func(w *workers) {
-		w.wants("first", 0, 16, PriorityGrowth)
-		w.wants("second", 0, 40, PriorityGrowth)
-		w.Expect(w.count("second")).To(Equal(8))
-		for w.count("first") > 0 {
-			w.end("first")
-		}
-		w.Expect(w.count("second")).To(Equal(16))
-		for w.count("second") > 0 {
-			w.end("second")
-		}
-		w.Expect(w.served).To(HaveLen(56))
-		w.Expect(w.parked).To(HaveEach(0))
-	})
-}
-
 // Whatever is requested and ends, no namespace has more than its share, no worker is idle while somebody may have it, and
 // each request is served after it was added.
 func TestNoRequestIsLostOrServedTwiceAtATime(t *testing.T) {

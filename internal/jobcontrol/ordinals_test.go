@@ -51,22 +51,29 @@ func free(gate *Gate, count int) []int64 {
 	return ordinals
 }
 
-func TestFreeOrdinalsOfANewScaledJob(t *testing.T) {
+func TestFreeOrdinals(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	gate := looked()
-	g.Expect(free(gate, 0)).To(BeEmpty())
-	g.Expect(free(gate, 3)).To(Equal(upTo(1, 3)))
-	g.Expect(free(gate, 3)).To(Equal(upTo(1, 3)), "no Job was created")
-}
-
-// Missing ordinals may be in flight: their creator was killed, or is still running.
-func TestMissingOrdinalsComeFirst(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	gate := looked(2, 5, 6)
-	g.Expect(free(gate, 1)).To(Equal([]int64{4}), "the newest")
-	g.Expect(free(gate, 5)).To(Equal([]int64{4, 3, 1, 7, 8}))
+	for name, c := range map[string]struct {
+		seen, inDoubt []int64
+		count         int
+		want          []int64
+	}{
+		"of a new ScaledJob": {count: 3, want: upTo(1, 3)},
+		"none":               {count: 0},
+		// Missing ordinals may be in flight: their creator was killed, or is still running.
+		"the newest that is missing": {seen: []int64{2, 5, 6}, count: 1, want: []int64{4}},
+		"missing ones first":         {seen: []int64{2, 5, 6}, count: 5, want: []int64{4, 3, 1, 7, 8}},
+		// A create without an answer must not be sent as another Job.
+		"none in doubt": {seen: []int64{1, 2, 5}, inDoubt: []int64{4, 7}, count: 3, want: []int64{3, 6, 8}},
+	} {
+		gate := looked(c.seen...)
+		for _, ordinal := range c.inDoubt {
+			gate.Lost(owner1, Unanswered{Ordinal: ordinal, Since: start})
+		}
+		for range 2 { // No Job is created in between.
+			NewWithT(t).Expect(free(gate, c.count)).To(HaveExactElements(c.want), name)
+		}
+	}
 }
 
 // Each Job stores what its creator knew about the Jobs before it.
@@ -84,16 +91,6 @@ func TestOrdinalsOfJobsThatAreGoneAreNotMissing(t *testing.T) {
 	gate.Observe(owner1, ownedJobs(6, 7))
 	_, floor = gate.Free(owner1, 1)
 	g.Expect(floor).To(Equal(int64(9)), "or more")
-}
-
-// A create without an answer must not be sent as another Job.
-func TestOrdinalsInDoubtAreNotFree(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	gate := looked(1, 2, 5)
-	gate.Lost(owner1, Unanswered{Ordinal: 4, Since: start})
-	gate.Lost(owner1, Unanswered{Ordinal: 7, Since: start})
-	g.Expect(free(gate, 3)).To(Equal([]int64{3, 6, 8}))
 }
 
 // A Job in the cache may be an older one of the same name that this process sees only now.

@@ -6,6 +6,7 @@ package jobcontrol
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -39,10 +41,14 @@ func metadataOf(jobs ...*batchv1.Job) []metav1.PartialObjectMetadata {
 	return items
 }
 
-// takenOver returns the gate after its takeover.
-func takenOver(ctx context.Context, g Gomega, gate *Gate) *Gate {
+// takenOver returns a gate after its takeover, and the stores of its namespaces, which are at version 7.
+func takenOver(
+	ctx context.Context, g Gomega, cached, live client.Reader, namespaces ...string,
+) (*Gate, []toolscache.Store) {
+	stores, behind := storesAt(g, slices.Repeat([]string{"7"}, max(1, len(namespaces)))...)
+	gate := NewGate(cached, live, stores, namespaces)
 	g.Expect(gate.Takeover().WaitForSync(ctx)).To(Succeed())
-	return gate
+	return gate, behind
 }
 
 // The previous leader may have created Jobs that the cache of this process does not show yet.
@@ -64,6 +70,7 @@ func TestTakeoverAwaitsJobsOfThePreviousLeader(t *testing.T) {
 		g.Expect(options.Namespace).To(BeEmpty())
 		jobs.Items = metadataOf(
 			jobOf(owner1, "new", "9"),
+			jobOf(owner1, "early", "7"),
 			jobOf(owner2, "old", "7"),
 			of("newer API", "newer", "9", func(ref *metav1.OwnerReference) { ref.APIVersion = "batch.miracle.dev/v2" }),
 			unowned,
@@ -74,13 +81,15 @@ func TestTakeoverAwaitsJobsOfThePreviousLeader(t *testing.T) {
 		)
 		return nil
 	})
-	stores, behind := storesAt(g, "7")
-	gate := takenOver(t.Context(), g, NewGate(reading(interceptor.Funcs{}), live, stores, nil))
+	gate, behind := takenOver(t.Context(), g, reading(interceptor.Funcs{}), live)
 
 	for _, uid := range []types.UID{owner1, "newer API"} {
 		g.Expect(isReady(t.Context(), g, gate, uid)).To(BeFalse(), "%s", uid)
 	}
 	g.Expect(gate.owners).To(HaveLen(2), "Jobs of other owners are ignored")
+	// Whoever may create Jobs may give them long metadata.
+	g.Expect(gate.owners[owner1].awaited).To(HaveLen(1), "nothing else is kept")
+	g.Expect(gate.owners[owner1].awaited[0].key.Name).To(Equal("new"))
 	for _, uid := range []types.UID{owner2, "unowned", "another kind", "another group", "no group version", "not the controller"} {
 		g.Expect(isReady(t.Context(), g, gate, uid)).To(BeTrue(), "%s", uid)
 	}
@@ -106,8 +115,7 @@ func TestTakeoverReadsEveryPage(t *testing.T) {
 		jobs.Items, jobs.Continue = metadataOf(page.job), page.next
 		return nil
 	})
-	stores, _ := storesAt(g, "7")
-	gate := takenOver(t.Context(), g, NewGate(reading(interceptor.Funcs{}), live, stores, nil))
+	gate, _ := takenOver(t.Context(), g, reading(interceptor.Funcs{}), live)
 
 	for _, uid := range []types.UID{"first", "second", "third"} {
 		g.Expect(isReady(t.Context(), g, gate, uid)).To(BeFalse(), "%s", uid)
@@ -122,50 +130,35 @@ func TestTakeoverListsTheWatchedNamespaces(t *testing.T) {
 		listed = append(listed, options.Namespace)
 		return nil
 	})
-	stores, _ := storesAt(g, "7", "7")
-	gate := takenOver(t.Context(), g, NewGate(reading(interceptor.Funcs{}), live, stores, []string{"mail", "images"}))
+	gate, _ := takenOver(t.Context(), g, reading(interceptor.Funcs{}), live, "mail", "images")
 
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
 	g.Expect(isReady(t.Context(), g, gate, owner2)).To(BeTrue())
 	g.Expect(listed).To(Equal([]string{"mail", "images"}))
 }
 
-// With several stores, their versions are not conclusive, so each Job is looked up.
+// With several stores, their versions are not conclusive, so each Job is looked up. A Job that the cache shows during the list
+// may be deleted before its ScaledJob is reconciled.
 func TestTakeoverWithSeveralStores(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
+	deleted, namesake := jobOf(owner1, "deleted", ""), jobOf(owner2, "namesake", "3")
+	namesake.UID = "another"
 	live := answering(func(jobs *metav1.PartialObjectMetadataList, options *client.ListOptions) error {
 		if options.Namespace == "mail" {
-			jobs.Items = metadataOf(jobOf(owner1, "shown", "3"), jobOf(owner2, "hidden", "3"))
+			jobs.Items = metadataOf(
+				jobOf(owner1, "deleted", "3"), namesake, jobOf("of shown", "shown", "3"), jobOf("of hidden", "hidden", "3"),
+			)
 		}
 		return nil
 	})
-	stores, _ := storesAt(g, "7", "7")
-	gate := takenOver(t.Context(), g, NewGate(reading(interceptor.Funcs{}, jobOf(owner1, "shown", "")), live, stores, []string{"mail", "images"}))
-
-	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
-	g.Expect(isReady(t.Context(), g, gate, owner2)).To(BeFalse())
-}
-
-// A Job that the cache shows during the list may be deleted before its ScaledJob is reconciled.
-func TestTakeoverWithSeveralStoresAndADeletedJob(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	shown := jobOf(owner1, "shown", "")
-	live := answering(func(jobs *metav1.PartialObjectMetadataList, options *client.ListOptions) error {
-		if options.Namespace == "mail" {
-			namesake := jobOf(owner2, "namesake", "3")
-			namesake.UID = "another"
-			jobs.Items = metadataOf(jobOf(owner1, "shown", "3"), namesake)
-		}
-		return nil
-	})
-	stores, _ := storesAt(g, "7", "7")
-	cached := reading(interceptor.Funcs{}, shown, jobOf(owner2, "namesake", ""))
-	gate := takenOver(t.Context(), g, NewGate(cached, live, stores, []string{"mail", "images"}))
+	cached := reading(interceptor.Funcs{}, deleted, jobOf(owner2, "namesake", ""), jobOf("of shown", "shown", ""))
+	gate, _ := takenOver(t.Context(), g, cached, live, "mail", "images")
 
 	g.Expect(isReady(t.Context(), g, gate, "another owner")).To(BeTrue(), "the list is complete")
-	g.Expect(cached.Delete(t.Context(), shown)).To(Succeed())
+	g.Expect(isReady(t.Context(), g, gate, "of shown")).To(BeTrue())
+	g.Expect(isReady(t.Context(), g, gate, "of hidden")).To(BeFalse())
+	g.Expect(cached.Delete(t.Context(), deleted)).To(Succeed())
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
 	g.Expect(isReady(t.Context(), g, gate, owner2)).To(BeFalse(), "the cache shows an older Job of the same name")
 }
@@ -186,8 +179,7 @@ func TestTakeoverIsTriedAgain(t *testing.T) {
 			jobs.Items = metadataOf(jobOf(owner1, "new", "9"))
 			return nil
 		})
-		stores, _ := storesAt(g, "7")
-		gate := takenOver(t.Context(), g, NewGate(reading(interceptor.Funcs{}), live, stores, nil))
+		gate, _ := takenOver(t.Context(), g, reading(interceptor.Funcs{}), live)
 
 		g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "the gate waits for the Job on the last page")
 		g.Expect(asked).To(Equal([]string{"", "second", "second", ""}), "a failed page is read again, an expired list from the start")
@@ -206,23 +198,6 @@ func TestTakeoverEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// Whoever may create Jobs may give them long metadata.
-func TestTakeoverKeepsOnlyWhatTheGateNeeds(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	live := answering(func(jobs *metav1.PartialObjectMetadataList, _ *client.ListOptions) error {
-		foreign, old, awaited := jobOf(owner1, "foreign", "9"), jobOf(owner1, "old", "7"), jobOf(owner1, "new", "9")
-		foreign.OwnerReferences = nil
-		jobs.Items = metadataOf(foreign, old, awaited)
-		return nil
-	})
-	stores, _ := storesAt(g, "7")
-	gate := takenOver(t.Context(), g, NewGate(reading(interceptor.Funcs{}), live, stores, nil))
-
-	g.Expect(gate.owners[owner1].awaited).To(HaveLen(1))
-	g.Expect(gate.owners[owner1].awaited[0].key.Name).To(Equal("new"))
-}
-
 // A page whose objects are too large is asked for again with fewer.
 func TestTakeoverOfLargeJobs(t *testing.T) {
 	t.Parallel()
@@ -236,8 +211,7 @@ func TestTakeoverOfLargeJobs(t *testing.T) {
 		jobs.Items = metadataOf(jobOf(owner1, "new", "9"))
 		return nil
 	})
-	stores, _ := storesAt(g, "7")
-	gate := takenOver(t.Context(), g, NewGate(reading(interceptor.Funcs{}), live, stores, nil))
+	gate, _ := takenOver(t.Context(), g, reading(interceptor.Funcs{}), live)
 
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "the gate waits for the Job")
 	g.Expect(len(limits)).To(BeNumerically(">", 1))

@@ -25,46 +25,32 @@ func TestReady(t *testing.T) {
 	}
 	unreachable := condition("QueueConnected", metav1.ConditionFalse, "Unreachable")
 	rejected := condition("TemplateValid", metav1.ConditionFalse, "Rejected")
+	connected := condition("QueueConnected", metav1.ConditionTrue, "Connected")
+	unchecked := condition("TemplateValid", metav1.ConditionUnknown, "NotChecked")
+	refused := condition("ScalingLimited", metav1.ConditionTrue, "CreateRefused")
+	failing := condition("ScalingLimited", metav1.ConditionTrue, "CreateFailing")
+	unlimited := condition("ScalingLimited", metav1.ConditionFalse, "NotLimited")
+	limited := condition("ScalingLimited", metav1.ConditionTrue, "AtMaxReplicas")
+	type are = []metav1.Condition
 	for name, c := range map[string]struct {
 		suspend    bool
-		conditions []metav1.Condition
+		conditions are
 		failures   int
 		status     metav1.ConditionStatus
 		reason     string
 	}{
-		"all well": {
-			conditions: []metav1.Condition{condition("QueueConnected", metav1.ConditionTrue, "Connected")},
-			status:     metav1.ConditionTrue, reason: "Reconciled",
-		},
-		"suspended":      {suspend: true, status: metav1.ConditionTrue, reason: "Suspended"},
-		"no queue":       {conditions: []metav1.Condition{unreachable}, status: metav1.ConditionFalse, reason: "Unreachable"},
-		"bad template":   {conditions: []metav1.Condition{rejected}, status: metav1.ConditionFalse, reason: "Rejected"},
-		"both":           {conditions: []metav1.Condition{rejected, unreachable}, status: metav1.ConditionFalse, reason: "Unreachable"},
-		"suspended, too": {suspend: true, conditions: []metav1.Condition{rejected}, status: metav1.ConditionFalse, reason: "Rejected"},
-		"template not judged": {
-			conditions: []metav1.Condition{condition("TemplateValid", metav1.ConditionUnknown, "NotChecked")},
-			status:     metav1.ConditionTrue, reason: "Reconciled",
-		},
-		"one create refused": {
-			conditions: []metav1.Condition{condition("ScalingLimited", metav1.ConditionTrue, "CreateRefused")},
-			failures:   1, status: metav1.ConditionTrue, reason: "Reconciled",
-		},
-		"creates refused": {
-			conditions: []metav1.Condition{condition("ScalingLimited", metav1.ConditionTrue, "CreateRefused")},
-			failures:   2, status: metav1.ConditionFalse, reason: "CreateRefused",
-		},
-		"creates failing": {
-			conditions: []metav1.Condition{condition("ScalingLimited", metav1.ConditionTrue, "CreateFailing")},
-			failures:   2, status: metav1.ConditionFalse, reason: "CreateFailing",
-		},
-		"no creates any more": {
-			conditions: []metav1.Condition{condition("ScalingLimited", metav1.ConditionFalse, "NotLimited")},
-			failures:   2, status: metav1.ConditionTrue, reason: "Reconciled",
-		},
-		"limited is no fault": {
-			conditions: []metav1.Condition{condition("ScalingLimited", metav1.ConditionTrue, "AtMaxReplicas")},
-			status:     metav1.ConditionTrue, reason: "Reconciled",
-		},
+		"all well":            {false, are{connected}, 0, metav1.ConditionTrue, "Reconciled"},
+		"suspended":           {true, nil, 0, metav1.ConditionTrue, "Suspended"},
+		"no queue":            {false, are{unreachable}, 0, metav1.ConditionFalse, "Unreachable"},
+		"bad template":        {false, are{rejected}, 0, metav1.ConditionFalse, "Rejected"},
+		"both":                {false, are{rejected, unreachable}, 0, metav1.ConditionFalse, "Unreachable"},
+		"suspended, too":      {true, are{rejected}, 0, metav1.ConditionFalse, "Rejected"},
+		"template not judged": {false, are{unchecked}, 0, metav1.ConditionTrue, "Reconciled"},
+		"one create refused":  {false, are{refused}, 1, metav1.ConditionTrue, "Reconciled"},
+		"creates refused":     {false, are{refused}, 2, metav1.ConditionFalse, "CreateRefused"},
+		"creates failing":     {false, are{failing}, 2, metav1.ConditionFalse, "CreateFailing"},
+		"no creates any more": {false, are{unlimited}, 2, metav1.ConditionTrue, "Reconciled"},
+		"limited is no fault": {false, are{limited}, 0, metav1.ConditionTrue, "Reconciled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -150,17 +150,6 @@ func (newer) Error() string { return "newer" }
 
 func (n newer) UnknownFields() []string { return n.fields }
 
-func TestMalformedByFieldsOfANewerCRD(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	after := Malformed(scaledJob(), &scaledjobv1.ScaledJobStatus{}, newer{[]string{"spec.priority", "spec.a\nb"}})
-	for _, kind := range []string{scaledjobv1.ConditionReady, scaledjobv1.ConditionStalled} {
-		is := apimeta.FindStatusCondition(after.Conditions, kind)
-		g.Expect(is.Reason).To(Equal(scaledjobv1.ReasonInvalidSpec))
-		g.Expect(is.Message).To(HavePrefix(`This version of the operator does not know "spec.priority, spec.a\nb". Upgrade the operator, or remove`))
-	}
-}
-
 // large is the error of a spec with a template that is too large.
 type large struct{}
 
@@ -168,14 +157,21 @@ func (large) Error() string { return "jobTemplate is larger than 64 KiB as JSON"
 
 func (large) TooLarge() bool { return true }
 
-func TestMalformedByTheSizeOfTheTemplate(t *testing.T) {
+func TestMalformedByAnErrorOfAKnownKind(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	after := Malformed(scaledJob(), &scaledjobv1.ScaledJobStatus{}, large{})
-	for _, kind := range []string{scaledjobv1.ConditionReady, scaledjobv1.ConditionStalled} {
-		is := apimeta.FindStatusCondition(after.Conditions, kind)
-		g.Expect(is.Reason).To(Equal(scaledjobv1.ReasonInvalidSpec))
-		g.Expect(is.Message).To(HavePrefix("jobTemplate is larger than 64 KiB as JSON. Move scripts, and long lists such as env, to a ConfigMap"))
+	for words, err := range map[string]error{
+		`This version of the operator does not know "spec.priority, spec.a\nb". Upgrade the operator, or remove`: newer{
+			[]string{"spec.priority", "spec.a\nb"},
+		},
+		"jobTemplate is larger than 64 KiB as JSON. Move scripts, and long lists such as env, to a ConfigMap": large{},
+	} {
+		after := Malformed(scaledJob(), &scaledjobv1.ScaledJobStatus{}, err)
+		for _, kind := range []string{scaledjobv1.ConditionReady, scaledjobv1.ConditionStalled} {
+			is := apimeta.FindStatusCondition(after.Conditions, kind)
+			g.Expect(is.Reason).To(Equal(scaledjobv1.ReasonInvalidSpec))
+			g.Expect(is.Message).To(HavePrefix(words))
+		}
 	}
 }
 

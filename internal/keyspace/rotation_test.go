@@ -227,17 +227,20 @@ func TestTheVerdictStaysWhilePasswordsChange(t *testing.T) {
 	})
 }
 
+// betweenConnections are causes that wake, and the depth that is found of keys that were pushed to between two connections.
+var betweenConnections = map[string]struct {
+	causes []coalesce.Cause
+	depth  int64
+}{
+	"with confirmations":    {[]coalesce.Cause{coalesce.Growth, coalesce.Confirmed}, 1},
+	"without confirmations": {[]coalesce.Cause{coalesce.Growth}, 0},
+}
+
 // The new connection may not subscribe until everything was pushed. If its confirmations do not wake, the pushes are
 // missed.
 func TestPushesBetweenTwoConnectionsAreFoundByConfirmations(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		causes []coalesce.Cause
-		depth  int64
-	}{
-		"with confirmations":    {[]coalesce.Cause{coalesce.Growth, coalesce.Confirmed}, 1},
-		"without confirmations": {[]coalesce.Cause{coalesce.Growth}, 0},
-	} {
+	for name, c := range betweenConnections {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRotation(t, waking(c.causes...), func(w *harness) { w.options.Timing.ForbiddenRetry = 50 * time.Millisecond })
@@ -344,13 +347,7 @@ func TestNoPushToATrackedKeyIsMissedWhilePasswordsChange(t *testing.T) {
 // connection are left out, the pushes are missed.
 func TestPushesToTrackedKeysBetweenTwoConnectionsAreFoundByConfirmations(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		causes []coalesce.Cause
-		depth  int64
-	}{
-		"with confirmations":    {[]coalesce.Cause{coalesce.Growth, coalesce.Confirmed}, 1},
-		"without confirmations": {[]coalesce.Cause{coalesce.Growth}, 0},
-	} {
+	for name, c := range betweenConnections {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newTrackedRotation(t, waking(c.causes...), func(w *harness) {

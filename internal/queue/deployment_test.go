@@ -297,20 +297,24 @@ func TestManySlowServersHoldUpAReadForALimitedTime(t *testing.T) {
 		at[key] = auth.Endpoint{Address: server.Addr()}
 		queues = append(queues, queue.Queue{Key: key})
 	}
-	pool := startPool(t)
-	_, err := queue.NewReader(pool, at).Observe(t.Context(), queue.Source{Endpoint: auth.Endpoint{Mode: auth.ModeCluster}, Queues: queues})
+	_, err := observeAt(t, at, queues...)
 	g.Expect(asked.Load()).To(BeNumerically("<", servers))
 	g.Expect(failure.Classify(err)).To(And(HaveField("Reason", failure.ReasonUnreachable), HaveField("Message", ContainSubstring("takes too long"))))
 }
 
-// pinned is a directory that says the same place for each key.
-type pinned topology.Route
+// moving is a directory with two servers that a slot moves between.
+func moving(from, to *redistest.Scripted) *changing {
+	return &changing{places{}, []topology.Route{{
+		Owner: auth.Endpoint{Address: from.Addr()}, Importing: auth.Endpoint{Address: to.Addr()},
+	}}}
+}
 
-func (p pinned) Route(auth.Endpoint, string) (topology.Route, error) { return topology.Route(p), nil }
-
-func (pinned) Refresh(context.Context, auth.Endpoint) { /* the place stays */ }
-
-func (pinned) About(_, _ auth.Endpoint, err error) error { return err }
+// observeAt reads queues of a Cluster where a directory says that they are.
+func observeAt(t *testing.T, at queue.Directory, queues ...queue.Queue) ([]queue.Count, error) {
+	t.Helper()
+	source := queue.Source{Endpoint: auth.Endpoint{Mode: auth.ModeCluster}, Queues: queues}
+	return queue.NewReader(startPool(t), at).Observe(t.Context(), source)
+}
 
 // A replica takes over from a master that moves a slot. The old master then answers MOVED, not ASK, and the node that the slot
 // was to be moved to never had this key.
@@ -328,11 +332,7 @@ func TestMovedIsNotAsk(t *testing.T) {
 		}
 		return redistest.Usual // An empty list.
 	})
-	at := pinned{Owner: auth.Endpoint{Address: old.Addr()}, Importing: auth.Endpoint{Address: importing.Addr()}}
-	pool := startPool(t)
-	counts, err := queue.NewReader(pool, at).Observe(t.Context(), queue.Source{
-		Endpoint: auth.Endpoint{Mode: auth.ModeCluster}, Queues: []queue.Queue{{Key: "emails"}},
-	})
+	counts, err := observeAt(t, moving(old, importing), queue.Queue{Key: "emails"})
 	NewWithT(t).Expect(failure.Classify(err)).To(And(HaveField("Reason", failure.ReasonUnreachable),
 		HaveField("Message", ContainSubstring("is moving the slot of a key"))), "%v", counts)
 }
@@ -365,11 +365,7 @@ func TestAMessageThatIsTakenToAnotherSlotDoesNotCountTwice(t *testing.T) {
 		return redistest.Usual
 	})
 	at := places{busy: {Address: mixed.Addr()}, waits: {Address: mixed.Addr()}, elsewhere: {Address: other.Addr()}}
-	pool := startPool(t)
-	counts, err := queue.NewReader(pool, at).Observe(t.Context(), queue.Source{
-		Endpoint: auth.Endpoint{Mode: auth.ModeCluster},
-		Queues:   []queue.Queue{{Key: busy, InProgress: true}, {Key: elsewhere, InProgress: true}, {Key: waits}},
-	})
+	counts, err := observeAt(t, at, inProgress(busy), inProgress(elsewhere), waiting(waits))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(queue.Counts(counts).Outstanding()).To(BeNumerically("<=", 1))
 }
@@ -400,12 +396,7 @@ func TestAMessageThatIsTakenWhileItsSlotMovesDoesNotCountTwice(t *testing.T) {
 		}
 		return ":0\r\n"
 	})
-	at := pinned{Owner: auth.Endpoint{Address: old.Addr()}, Importing: auth.Endpoint{Address: importing.Addr()}}
-	pool := startPool(t)
-	counts, err := queue.NewReader(pool, at).Observe(t.Context(), queue.Source{
-		Endpoint: auth.Endpoint{Mode: auth.ModeCluster},
-		Queues:   []queue.Queue{{Key: "{a}waiting"}, {Key: "{a}busy", InProgress: true}},
-	})
+	counts, err := observeAt(t, moving(old, importing), waiting("{a}waiting"), inProgress("{a}busy"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(queue.Counts(counts).Outstanding()).To(BeNumerically("<=", 1))
 }

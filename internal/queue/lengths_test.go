@@ -141,6 +141,16 @@ func (o *lengthReader) expectPending(reads int) {
 	o.Expect(o.begun).NotTo(Receive())
 }
 
+// two has two reads wait for the next round trip. The first one waits longest, so it sends.
+func (o *lengthReader) two(first context.Context) (sends, waits *answer) {
+	o.busy()
+	sends = o.read(first, 5)
+	o.expectPending(1)
+	waits = o.read(o.ctx, 6)
+	o.expectPending(2)
+	return sends, waits
+}
+
 // finish lets so many round trips go, and waits until all reads have ended.
 func (o *lengthReader) finish(trips int) {
 	for range trips {
@@ -185,11 +195,7 @@ func TestWrongTypeFailsAlone(t *testing.T) {
 func TestReadThatGivesUpHoldsUpNobody(t *testing.T) {
 	withReader(t, func(o *lengthReader) {
 		giving, giveUp := context.WithCancel(o.ctx)
-		o.busy()
-		gone := o.read(giving, 5)
-		o.expectPending(1)
-		stays := o.read(o.ctx, 6)
-		o.expectPending(2)
+		gone, stays := o.two(giving)
 		giveUp()
 		synctest.Wait()
 		o.Expect(gone.err).To(MatchError(context.Canceled))
@@ -202,11 +208,7 @@ func TestReadThatGivesUpHoldsUpNobody(t *testing.T) {
 func TestSharedRoundTripOutlivesItsSender(t *testing.T) {
 	withReader(t, func(o *lengthReader) {
 		giving, giveUp := context.WithCancel(o.ctx)
-		o.busy()
-		gone := o.read(giving, 5) // It waits longest, so it sends.
-		o.expectPending(1)
-		stays := o.read(o.ctx, 6)
-		o.expectPending(2)
+		gone, stays := o.two(giving)
 		o.hold <- nil
 		o.expectBegun(2)
 		giveUp()
@@ -220,11 +222,7 @@ func TestSharedRoundTripOutlivesItsSender(t *testing.T) {
 // A panic of the client library is not a length of 0 for those who share the round trip.
 func TestPanicIsNoLength(t *testing.T) {
 	withReader(t, func(o *lengthReader) {
-		o.busy()
-		sends := o.read(o.ctx, 6) // It waits longest.
-		o.expectPending(1)
-		waits := o.read(o.ctx, 7)
-		o.expectPending(2)
+		sends, waits := o.two(o.ctx)
 		o.hold <- nil
 		o.expectBegun(2)
 		for range roundTrips - 1 {
@@ -260,13 +258,9 @@ func TestReadsBeginSoonIfTheServerIsFarAway(t *testing.T) {
 // The time of the read that sends a round trip may end long before that of the others.
 func TestTimeoutOfAnotherReadIsNoTimeout(t *testing.T) {
 	withReader(t, func(o *lengthReader) {
-		o.busy()
 		short, cancel := context.WithTimeout(o.ctx, time.Second)
 		defer cancel()
-		sends := o.read(short, 5) // It waits longest.
-		o.expectPending(1)
-		waits := o.read(o.ctx, 6)
-		o.expectPending(2)
+		sends, waits := o.two(short)
 		o.hold <- nil
 		o.expectBegun(2)
 		<-time.After(2 * time.Second)

@@ -96,30 +96,6 @@ func TestSlowServersHoldUpManyCallsOnlyOnce(t *testing.T) {
 	})
 }
 
-func TestTooManyLateCallsOfOneTenant(t *testing.T) {
-	bubble.Run(t, func(t *testing.T, g Gomega) {
-		calls := newCallQuota()
-		for range lateCalls {
-			g.Expect(calls.begin("team")).To(BeTrue())
-			calls.countLate("team", 1)
-		}
-		g.Expect(calls.begin("team")).To(BeFalse())
-		g.Expect(calls.begin("others")).To(BeTrue())
-		g.Expect(calls.begin("")).To(BeTrue(), "calls without a tenant have no limit")
-
-		for range lateCalls {
-			calls.countLate("team", -1)
-			calls.end("team")
-		}
-		for range lateCalls {
-			g.Expect(calls.begin("team")).To(BeTrue())
-		}
-		g.Expect(calls.begin("team")).To(BeFalse(), "the tenant had too many late calls a moment ago")
-		time.Sleep(limitedFor)
-		g.Expect(calls.begin("team")).To(BeTrue(), "no call is late now")
-	})
-}
-
 func TestTenantsThatDoNotCallAreForgotten(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, g Gomega) {
 		calls := newCallQuota()

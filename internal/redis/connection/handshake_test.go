@@ -108,32 +108,18 @@ func TestServerFarAwayIsReached(t *testing.T) {
 	g.Eventually(read).WithTimeout(timeout).Should(Succeed())
 }
 
-// The handshake takes one round trip, in which the server is asked everything that the operator has to know.
-func TestHandshakeIsOneRoundTrip(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	var mu sync.Mutex
-	var asked []string
-	server := redistest.NewScripted(t, func(args []string) string {
-		mu.Lock()
-		defer mu.Unlock()
-		asked = append(asked, strings.Join(args, " "))
-		return redistest.Usual
-	})
-	pool := startReal(t, withSecrets(newSecrets(map[string]string{"password": "secret"})))
-	length(t, pool.Conn(auth.Endpoint{Address: server.Addr(), Username: "reader", Password: password, Namespace: namespace}, 5))
-	g.Expect(asked).To(Equal([]string{"hello 3 auth reader secret", "select 5", "llen emails"}))
-}
-
-// Servers and services that do not know HELLO, or reject it, get AUTH.
-func TestHandshakeWithoutHello(t *testing.T) {
+// The handshake takes one round trip, in which the server is asked everything that the operator has to know. Servers and
+// services that do not know HELLO, or reject it, get AUTH.
+func TestHandshake(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
+		hello    bool
 		username string
 		asked    []string
 	}{
-		"a password":            {"", []string{"hello 3 auth default secret", "select 5", "auth secret", "select 5", "llen emails"}},
-		"a user and a password": {"reader", []string{"hello 3 auth reader secret", "select 5", "auth reader secret", "select 5", "llen emails"}},
+		"HELLO":           {true, "reader", []string{"hello 3 auth reader secret", "select 5", "llen emails"}},
+		"AUTH, no user":   {false, "", []string{"hello 3 auth default secret", "select 5", "auth secret", "select 5", "llen emails"}},
+		"AUTH and a user": {false, "reader", []string{"hello 3 auth reader secret", "select 5", "auth reader secret", "select 5", "llen emails"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,6 +131,8 @@ func TestHandshakeWithoutHello(t *testing.T) {
 				defer mu.Unlock()
 				asked = append(asked, strings.Join(args, " "))
 				switch {
+				case test.hello:
+					return redistest.Usual
 				case args[0] == "hello":
 					return "-ERR unknown command `hello`\r\n"
 				case args[0] == "auth":

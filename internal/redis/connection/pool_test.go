@@ -151,27 +151,11 @@ func TestACallHasADeadline(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, g Gomega) {
 		pool := start(t, refuse)
 		begun := time.Now()
-		err := pool.Conn(somewhere, 0).Do(t.Context(), func(ctx context.Context, _ Client) error {
-			<-ctx.Done()
-			return ctx.Err()
-		})
+		err := pool.Conn(somewhere, 0).Do(t.Context(), unanswered)
 		g.Expect(err).To(MatchError(context.DeadlineExceeded))
 		g.Expect(failure.Classify(err).Message).To(ContainSubstring("in time"))
 		g.Expect(time.Since(begun)).To(Equal(time.Second))
 		g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), answer(nil))).To(MatchError(context.DeadlineExceeded), "the endpoint is down")
-	})
-}
-
-func TestTheCallersEndIsNotTheEndpointsFault(t *testing.T) {
-	bubble.Run(t, func(t *testing.T, g Gomega) {
-		pool := start(t, refuse)
-		ctx, cancel := context.WithCancel(t.Context())
-		err := pool.Conn(somewhere, 0).Do(ctx, func(ctx context.Context, _ Client) error {
-			cancel()
-			return ctx.Err()
-		})
-		g.Expect(err).To(MatchError(context.Canceled))
-		g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), answer(nil))).To(Succeed())
 	})
 }
 

@@ -69,6 +69,22 @@ func scaledJob() *scaledjobv1.ScaledJob {
 	}
 }
 
+// ofQueues is a ScaledJob of these queues.
+func ofQueues(queues ...scaledjobv1.Queue) *scaledjobv1.ScaledJob {
+	sj := scaledJob()
+	sj.Spec.QueueName, sj.Spec.Queues = "", queues
+	return sj
+}
+
+// stream is the queue of a consumer group.
+func stream(name, group string) scaledjobv1.Queue {
+	return scaledjobv1.Queue{Name: name, Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: group}}
+}
+
+func beCondition(status metav1.ConditionStatus, reason string) OmegaMatcher {
+	return And(HaveField("Status", status), HaveField("Reason", reason))
+}
+
 // fakeEnv is a Reconciler with fakes. Its API server is also the cache, which can be made to lag.
 type fakeEnv struct {
 	Gomega

@@ -91,9 +91,7 @@ func TestAPassComesWhenAMessageFallsDue(t *testing.T) {
 
 func TestTheStatusHasEachQueue(t *testing.T) {
 	t.Parallel()
-	sj := scaledJob()
-	sj.Spec.QueueName = ""
-	sj.Spec.Queues = []scaledjobv1.Queue{{Name: "letters"}, {Name: "letters:busy", Role: scaledjobv1.RoleInProgress}}
+	sj := ofQueues(scaledjobv1.Queue{Name: "letters"}, scaledjobv1.Queue{Name: "letters:busy", Role: scaledjobv1.RoleInProgress})
 	w := newFakeEnv(t, sj)
 	w.queues.SetCount("letters", queue.Count{Waiting: 12})
 	w.queues.SetCount("letters:busy", queue.Count{InProgress: 11})
@@ -121,11 +119,7 @@ func TestTheStatusHasEachQueue(t *testing.T) {
 
 func TestEntriesThatWereTrimmedAreReported(t *testing.T) {
 	t.Parallel()
-	sj := scaledJob()
-	sj.Spec.QueueName = ""
-	sj.Spec.Queues = []scaledjobv1.Queue{{Name: "other"}, {
-		Name: "stream", Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"},
-	}}
+	sj := ofQueues(scaledjobv1.Queue{Name: "other"}, stream("stream", "workers"))
 	w := newFakeEnv(t, sj)
 	w.queues.SetCount("stream", queue.Count{Trimmed: true})
 	w.reconcile(t.Context())
@@ -144,19 +138,14 @@ func TestEntriesThatWereTrimmedAreReported(t *testing.T) {
 // A worker has to start to create the group.
 func TestAMissingGroupIsReportedAndHasAJob(t *testing.T) {
 	t.Parallel()
-	sj := scaledJob()
-	sj.Spec.QueueName = ""
-	sj.Spec.Queues = []scaledjobv1.Queue{{
-		Name: "stream", Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"},
-	}}
+	sj := ofQueues(stream("stream", "workers"))
 	w := newFakeEnv(t, sj)
 	w.queues.SetCount("stream", queue.Count{Waiting: 1, GroupMissing: true})
 	w.reconcile(t.Context())
 	w.Expect(w.names()).To(HaveLen(1))
 	for _, kind := range []string{scaledjobv1.ConditionQueueConnected, scaledjobv1.ConditionReady} {
 		is := w.condition(t.Context(), kind)
-		w.Expect(is.Status).To(Equal(metav1.ConditionFalse), kind)
-		w.Expect(is.Reason).To(Equal(scaledjobv1.ReasonConsumerGroupNotFound), kind)
+		w.Expect(is).To(beCondition(metav1.ConditionFalse, scaledjobv1.ReasonConsumerGroupNotFound), kind)
 	}
 	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReconciling).Reason).
 		To(Equal(scaledjobv1.ReasonConsumerGroupNotFound))

@@ -304,9 +304,7 @@ func TestFinishesAreInOrderOfTime(t *testing.T) {
 
 // Messages in progress of dead workers limit only the Jobs for them. That is reported also while a Job looks for them.
 func TestOrphanedMessages(t *testing.T) {
-	sj := scaledJob()
-	sj.Spec.QueueName = ""
-	sj.Spec.Queues = []scaledjobv1.Queue{{Name: "letters"}, {Name: "letters:busy", Role: scaledjobv1.RoleInProgress}}
+	sj := ofQueues(scaledjobv1.Queue{Name: "letters"}, scaledjobv1.Queue{Name: "letters:busy", Role: scaledjobv1.RoleInProgress})
 	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetCount("letters:busy", queue.Count{InProgress: 7})
 		seconds := func(count int) {

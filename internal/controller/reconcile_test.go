@@ -124,8 +124,7 @@ func TestReconcileUnknownDepth(t *testing.T) {
 		w.Expect(after.ActiveJobs).To(Equal(int32(2)), "counting needs no Redis")
 		for _, kind := range []string{scaledjobv1.ConditionQueueConnected, scaledjobv1.ConditionReady} {
 			condition := w.condition(ctx, kind)
-			w.Expect(condition.Status).To(Equal(metav1.ConditionFalse), kind)
-			w.Expect(condition.Reason).To(Equal(scaledjobv1.ReasonUnreachable), kind)
+			w.Expect(condition).To(beCondition(metav1.ConditionFalse, scaledjobv1.ReasonUnreachable), kind)
 			w.Expect(condition.Message).To(Equal("Start it."), kind)
 		}
 		w.Expect(w.watcher.idle).To(BeTrue())
@@ -218,8 +217,7 @@ func TestReconcileSuspended(t *testing.T) {
 	w.Expect(status.DesiredJobs).To(HaveValue(Equal(int32(5))), "the due Jobs are still reported")
 	w.Expect(status.QueueDepth).To(HaveValue(Equal(int64(47))))
 	ready := w.condition(t.Context(), scaledjobv1.ConditionReady)
-	w.Expect(ready.Status).To(Equal(metav1.ConditionTrue))
-	w.Expect(ready.Reason).To(Equal(scaledjobv1.ReasonSuspended))
+	w.Expect(ready).To(beCondition(metav1.ConditionTrue, scaledjobv1.ReasonSuspended))
 	w.Expect(w.watcher.idle).To(BeTrue())
 }
 
@@ -330,8 +328,7 @@ func TestReconcileClaimsTheServer(t *testing.T) {
 	w.Expect(w.jobs(t.Context())).To(BeEmpty(), "a queue was read on a server that was refused")
 	w.Expect(w.watcher.forgotten).To(BeTrue())
 	connected := w.condition(t.Context(), scaledjobv1.ConditionQueueConnected)
-	w.Expect(connected.Status).To(Equal(metav1.ConditionFalse))
-	w.Expect(connected.Reason).To(Equal(scaledjobv1.ReasonTooManyServers))
+	w.Expect(connected).To(beCondition(metav1.ConditionFalse, scaledjobv1.ReasonTooManyServers))
 	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionNotificationsActive).Reason).
 		To(Equal(scaledjobv1.ReasonUnreachable))
 
@@ -361,8 +358,7 @@ func TestReconcileReportsThatTheServerRejectsTheSecrets(t *testing.T) {
 	w.servers.rejected = &failure.Error{Reason: failure.ReasonAuthFailed, Message: "Check the password.", Err: errors.New("WRONGPASS")}
 	w.reconcile(t.Context())
 	connected := w.condition(t.Context(), scaledjobv1.ConditionQueueConnected)
-	w.Expect(connected.Status).To(Equal(metav1.ConditionTrue))
-	w.Expect(connected.Reason).To(Equal(scaledjobv1.ReasonSecretRejected))
+	w.Expect(connected).To(beCondition(metav1.ConditionTrue, scaledjobv1.ReasonSecretRejected))
 	w.Expect(connected.Message).To(HaveSuffix("Check the password."))
 	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
 	w.Expect(w.events.reasons).To(ContainElement(scaledjobv1.ReasonSecretRejected))

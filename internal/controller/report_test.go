@@ -54,9 +54,7 @@ func TestStatusIsWrittenOnceASecond(t *testing.T) {
 func TestPendingEntriesAloneCauseNoWrite(t *testing.T) {
 	sj := scaledJob()
 	sj.Spec.QueueName, sj.Spec.Threshold = "", 1000
-	sj.Spec.Queues = []scaledjobv1.Queue{{
-		Name: emailQueue, Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"},
-	}}
+	sj.Spec.Queues = []scaledjobv1.Queue{stream(emailQueue, "workers")}
 	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetCount(emailQueue, queue.Count{Waiting: 3, InProgress: 1})
 		w.reconcile(ctx)

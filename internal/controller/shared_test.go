@@ -58,9 +58,7 @@ func TestGroupsOfAStreamAreNotShared(t *testing.T) {
 	grouped := func(name, group string) *target {
 		sj := scaledJob()
 		sj.Name, sj.Spec.QueueName = name, ""
-		sj.Spec.Queues = []scaledjobv1.Queue{{
-			Name: "events", Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: group},
-		}}
+		sj.Spec.Queues = []scaledjobv1.Queue{stream("events", group)}
 		return &target{sj: sj, spec: scaledjob.Resolve(sj), mem: all.of(sj)}
 	}
 	g.Expect(all.share(grouped("a", "readers"))).To(BeEmpty())

@@ -32,8 +32,7 @@ func TestTemplateRejected(t *testing.T) {
 
 	for _, kind := range []string{scaledjobv1.ConditionTemplateValid, scaledjobv1.ConditionReady} {
 		condition := w.condition(t.Context(), kind)
-		w.Expect(condition.Status).To(Equal(metav1.ConditionFalse), kind)
-		w.Expect(condition.Reason).To(Equal(scaledjobv1.ReasonRejected), kind)
+		w.Expect(condition).To(beCondition(metav1.ConditionFalse, scaledjobv1.ReasonRejected), kind)
 	}
 	w.Expect(w.events.reasons).To(ConsistOf("TemplateRejected"))
 

@@ -54,7 +54,6 @@ func (h *harness) floodUntil(server *redistest.Server, key string, want verify.R
 
 // The flood of one key is not taken for long. Its queue is tracked meanwhile, and other namespaces notice nothing.
 func TestAFloodedKeyIsTracked(t *testing.T) {
-	t.Parallel()
 	h, server := newServed(t, unboundedOutput(), withCooldown(time.Hour))
 	quiet := ID{Namespace: "another", Name: "quiet"}
 	stateOfQuiet := func() State { return h.Watcher.State(quiet) }
@@ -91,7 +90,6 @@ func TestAFloodedKeyIsTracked(t *testing.T) {
 
 // The negative control: with no cooldown, it takes the same flood to its end.
 func TestAFloodIsTakenWithoutCooldown(t *testing.T) {
-	t.Parallel()
 	h, server := newServed(t, unboundedOutput(), withCooldown(0))
 	h.ensure("flooded")
 	ctx, stop := context.WithCancel(t.Context())
@@ -128,7 +126,6 @@ func TestAFloodedKeyIsPolledWithoutTracking(t *testing.T) {
 // Each key gets few pushes, at random moments, while forged notifications make it rest again and again. Nothing reads a
 // key except after a wake.
 func TestNoPushIsMissedWhileKeysAreFlooded(t *testing.T) {
-	t.Parallel()
 	h, server := newServed(t, redistest.Options{}, withCooldown(20*time.Millisecond), func(w *harness) { w.options.Timing = shortened() })
 	const many = 50
 	keys := make([]string, many)

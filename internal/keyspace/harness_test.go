@@ -98,9 +98,10 @@ func newHarness(t *testing.T, address string, prepare ...func(*harness)) *harnes
 	return newHarnessOn(t, endpoint, connection.Options{}, prepare...)
 }
 
-// newServed runs a watcher of a new server until the test ends.
+// newServed runs a watcher of a new server until the test ends, which it runs in parallel with others.
 func newServed(t *testing.T, options redistest.Options, prepare ...func(*harness)) (*harness, *redistest.Server) {
 	t.Helper()
+	t.Parallel()
 	server := redistest.New(t, options)
 	return newHarness(t, server.Addr(), prepare...), server
 }

@@ -206,7 +206,6 @@ func (p *pair) readOnce(ctx context.Context, woken coalesce.Wake, e auth.Endpoin
 
 // Where HELLO was renamed, Redis speaks RESP2: notifications are used where they are configured, and no key is tracked.
 func TestAServerWithoutHello(t *testing.T) {
-	t.Parallel()
 	h, server := newServed(t, redistest.Options{Args: []string{"--rename-command", "HELLO", ""}})
 	h.verified("emails")
 	do(t, server, "lpush", "emails", 1)

@@ -52,7 +52,6 @@ func (h *harness) eventuallyVerdict(id string, want verify.Verdict) {
 }
 
 func TestTheSettingOfTheServerProves(t *testing.T) {
-	t.Parallel()
 	h, server := newServed(t, redistest.Options{}, judging(false))
 	h.Expect(h.State("emails")).To(Equal(State{}), "the id watches nothing")
 	h.watch("emails", "other")
@@ -65,7 +64,6 @@ func TestTheSettingOfTheServerProves(t *testing.T) {
 
 // A message that a worker has moved to a key in progress is not done yet.
 func TestAnEndIsReportedOfFinalKeysOnly(t *testing.T) {
-	t.Parallel()
 	h, server := newServed(t, redistest.Options{}, judging(false))
 	h.Ensure("emails", h.endpoint, Key{Name: "emails", Class: verify.ClassList}, list("taken"))
 	h.eventuallyVerdict("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
@@ -130,7 +128,6 @@ func TestAnEventOfAClassWakesAndProvesThatClassOnly(t *testing.T) {
 }
 
 func TestTheFlagsOfAllKeysOfAnIDAreWanted(t *testing.T) {
-	t.Parallel()
 	h, server := newServed(t, redistest.Options{Events: "Klx"}, judging(false))
 	h.watch("emails")
 	h.Ensure("orders", h.endpoint, list("orders"), Key{Name: "late orders", Class: verify.ClassSortedSet}, Key{Name: "taken orders", Class: verify.ClassHash})
@@ -144,7 +141,6 @@ func TestTheFlagsOfAllKeysOfAnIDAreWanted(t *testing.T) {
 
 // The setting is one for all databases of a server.
 func TestTheFlagsOfOtherDatabasesAreWanted(t *testing.T) {
-	t.Parallel()
 	h, _ := newServed(t, redistest.Options{Events: redistest.NoEvents}, judging(false))
 	h.watch("emails")
 	h.Ensure("taken", h.endpoint, Key{Database: 1, Name: "taken", Class: verify.ClassHash})
@@ -230,7 +226,6 @@ func flagsOf(t *testing.T, server *redistest.Server) verify.Flags {
 
 // When a key of a new class is watched, the verdict is not NotConfigured while its flag is being added.
 func TestTheFlagsOfAClassThatComesLaterAreAdded(t *testing.T) {
-	t.Parallel()
 	h, server := newServed(t, redistest.Options{Events: "Ex"}, judging(true))
 	h.watch("emails")
 	h.eventuallyVerdict("emails", verify.Verdict{Reason: verify.ReasonSubscribed})

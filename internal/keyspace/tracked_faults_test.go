@@ -142,7 +142,6 @@ func TestNothingIsMissedWhenAServerOfTrackedKeysFails(t *testing.T) {
 
 // Redis closes connections on which nothing was sent for so long. It spares subscribers only.
 func TestATrackedConnectionIsClosedByTheTimeoutOfTheServerWithoutPings(t *testing.T) {
-	t.Parallel()
 	h, server := newTracked(t, func(w *harness) {
 		w.options.Timing = shortened()
 		w.options.Timing.PingAfter = time.Hour
@@ -156,7 +155,6 @@ func TestATrackedConnectionIsClosedByTheTimeoutOfTheServerWithoutPings(t *testin
 
 // Redis closes a connection that is idle for the setting timeout. A PING resets the idle time.
 func TestPingsKeepATrackedConnectionFromBeingIdle(t *testing.T) {
-	t.Parallel()
 	h, server := newTracked(t, func(w *harness) { w.options.Timing.PingAfter = 100 * time.Millisecond })
 	const leastTimeout = 3 * time.Second // of a server, as the documents say
 	h.Expect(node.DefaultTiming().PingAfter).To(BeNumerically("<", leastTimeout))

@@ -74,7 +74,6 @@ func TestNoPushIsMissedWhateverElseChanges(t *testing.T) {
 	t.Parallel()
 	for name, both := range map[string]bool{"tracking only": false, "both sources": true} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			h, server := newTracked(t, func(w *harness) { w.options.Timing = shortened() })
 			pushes := 10_000
 			if testing.Short() {
@@ -151,7 +150,6 @@ func (n *naive) run(server *redistest.Server, keys []string) {
 
 // A push between the read and the beginning of the tracking is not reported. The last key has none, so a later push to it is reported.
 func TestPushesAreMissedIfAKeyIsArmedAfterItWasRead(t *testing.T) {
-	t.Parallel()
 	g := NewWithT(t)
 	h, server := newServed(t, redistest.Options{Events: redistest.NoEvents})
 	conn, err := h.pool.Conn(h.endpoint, 0).OpenWire(t.Context())

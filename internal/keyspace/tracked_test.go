@@ -39,7 +39,6 @@ func (h *harness) eventuallyTracked(id string, want verify.Tracking) {
 }
 
 func TestKeysAreTrackedWhereNothingIsConfigured(t *testing.T) {
-	t.Parallel()
 	h, server := newTracked(t)
 	h.Ensure("emails", h.endpoint, list("emails"))
 	h.eventuallyJudged("emails", verify.ReasonNotConfigured)
@@ -63,7 +62,6 @@ func TestKeysAreTrackedWhereNothingIsConfigured(t *testing.T) {
 }
 
 func TestEachTypeIsTracked(t *testing.T) {
-	t.Parallel()
 	h, server := newTracked(t)
 	for class, grow := range map[verify.Class][]any{
 		verify.ClassList: {"rpush", "key-l", 1}, verify.ClassSet: {"sadd", "key-s", 1}, verify.ClassHash: {"hset", "key-h", "a", 1},
@@ -81,7 +79,6 @@ func TestEachTypeIsTracked(t *testing.T) {
 // FLUSHDB of any database invalidates all keys of all databases, and a change of a key in one database invalidates the key of
 // that name in the others.
 func TestFlushesAndOtherDatabasesLoseNothing(t *testing.T) {
-	t.Parallel()
 	h, server := newTracked(t)
 	const many = 1000
 	for i := range many {
@@ -108,7 +105,6 @@ func TestFlushesAndOtherDatabasesLoseNothing(t *testing.T) {
 }
 
 func TestKeysOfADatabaseAreTracked(t *testing.T) {
-	t.Parallel()
 	h, server := newTracked(t)
 	key := list("emails")
 	key.Database = 3
@@ -148,7 +144,6 @@ func (d *trackedDatabases) get() map[int]bool {
 
 // A metric that stays at 0 while notifications have taken the place of the tracking would look like an outage.
 func TestTheRecorderForgetsADatabaseThatIsNotTrackedAnyLonger(t *testing.T) {
-	t.Parallel()
 	recorded := &trackedDatabases{recorded: newRecorded(), all: map[int]bool{}}
 	h, server := newTracked(t, func(w *harness) { w.options.Recorder = recorded })
 	h.ensure("emails")
@@ -158,7 +153,6 @@ func TestTheRecorderForgetsADatabaseThatIsNotTrackedAnyLonger(t *testing.T) {
 }
 
 func TestADatabaseThatMayNotBeTrackedIsRecorded(t *testing.T) {
-	t.Parallel()
 	recorded := &trackedDatabases{recorded: newRecorded(), all: map[int]bool{}}
 	h, server := newTracked(t, func(w *harness) { w.options.Recorder = recorded })
 	do(t, server, "acl", "setuser", "default", "-client|tracking")
@@ -234,7 +228,6 @@ func (h *harness) trackMany(many int) (keys []string) {
 }
 
 func TestTenThousandTrackedKeys(t *testing.T) {
-	t.Parallel()
 	h, server := newTracked(t)
 	many := 10_000
 	if testing.Short() {
@@ -277,7 +270,6 @@ func calls(t *testing.T, server *redistest.Server, command string) int {
 
 // The type of a queue is corrected. Nothing reads the key as the old type any longer.
 func TestACorrectedTypeIsReadByItsCommandOnly(t *testing.T) {
-	t.Parallel()
 	h, server := newTracked(t, func(w *harness) { w.options.Timing = shortened() })
 	h.Track("corrected", h.endpoint, list("emails"), list("other"))
 	h.eventuallyWoken("corrected", coalesce.Confirmed, 1)
@@ -292,7 +284,6 @@ func TestACorrectedTypeIsReadByItsCommandOnly(t *testing.T) {
 }
 
 func TestNothingToTrackIsNotTracked(t *testing.T) {
-	t.Parallel()
 	h, _ := newTracked(t)
 	h.Track("emails", h.endpoint)
 	h.Expect(h.State("emails")).To(Equal(State{}))
@@ -307,7 +298,6 @@ func TestNothingToTrackIsNotTracked(t *testing.T) {
 
 // The key of a list has another type. Redis reports when that changes.
 func TestAKeyThatGetsItsTypeIsTrackedAtOnce(t *testing.T) {
-	t.Parallel()
 	h, server := newTracked(t, func(w *harness) { w.options.Timing.ForbiddenRetry = time.Hour })
 	do(t, server, "set", "emails", "no list")
 	h.Track("emails", h.endpoint, list("emails"), list("other"))
@@ -321,7 +311,6 @@ func TestAKeyThatGetsItsTypeIsTrackedAtOnce(t *testing.T) {
 
 // Between the reads of a server, the operator waits the longer the more ScaledJobs share it.
 func TestAllWhoUseAServerAreCounted(t *testing.T) {
-	t.Parallel()
 	h, _ := newTracked(t)
 	h.ensure("emails")
 	elsewhere := list("letters")
@@ -339,7 +328,8 @@ func TestAllWhoUseAServerAreCounted(t *testing.T) {
 //nolint:paralleltest // It counts goroutines.
 func TestAServerCostsLittle(t *testing.T) {
 	const servers, keys = 4, 10
-	h, first := newTracked(t)
+	first := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
+	h := newHarness(t, first.Addr())
 	use := func(server *redistest.Server, id string) {
 		var lists []Key
 		for i := range keys {

@@ -27,7 +27,6 @@ import (
 )
 
 func TestAPushWakes(t *testing.T) {
-	t.Parallel()
 	h, server := newServed(t, redistest.Options{})
 	h.verified("emails", "other")
 
@@ -80,7 +79,6 @@ func TestEnsureMovesToAnotherServer(t *testing.T) {
 // A wake that is lost when the connection breaks shows only in the last depth, because the wakes for the interruption
 // would hide it. So these are switched off.
 func TestNoWakeIsLostWhenSubscribersAreKilled(t *testing.T) {
-	t.Parallel()
 	h, server := newServed(t, redistest.Options{}, waking(coalesce.Growth, coalesce.Confirmed))
 	h.ensure("emails")
 	for round := range 5 {
@@ -127,7 +125,6 @@ func waking(causes ...coalesce.Cause) func(*harness) {
 }
 
 func TestARevokedChannelIsTriedAgain(t *testing.T) {
-	t.Parallel()
 	h, server := newServed(t, redistest.Options{}, func(w *harness) { w.options.Timing.ForbiddenRetry = 100 * time.Millisecond })
 	h.ensure("emails", "other")
 	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"other")
@@ -138,7 +135,6 @@ func TestARevokedChannelIsTriedAgain(t *testing.T) {
 }
 
 func TestOddKeys(t *testing.T) {
-	t.Parallel()
 	h, server := newServed(t, redistest.Options{})
 	keys := []string{
 		"", " ", "a b", "a\r\nb", "\x00", "a\x00b", "*", "a*", "?", "[a]", "\\", "{a}b", "日本", "\xff\xfe", ":", "__keyspace@0__:x",
@@ -152,7 +148,6 @@ func TestOddKeys(t *testing.T) {
 }
 
 func TestForgedMessages(t *testing.T) {
-	t.Parallel()
 	h, server := newServed(t, redistest.Options{})
 	h.ensure("emails")
 	forged := []string{"", "lset", "\x00", strings.Repeat("x", 15<<10), "subscribe", "-ERR"}
@@ -176,7 +171,6 @@ func TestForgedMessages(t *testing.T) {
 }
 
 func TestTenThousandChannelsOnOneConnection(t *testing.T) {
-	t.Parallel()
 	h, server := newServed(t, redistest.Options{})
 	many := 10_000
 	if testing.Short() {
@@ -207,7 +201,6 @@ func TestTenThousandChannelsOnOneConnection(t *testing.T) {
 
 // The session survives the pause. A read during the pause fails, and no event repeats it.
 func TestAServerThatAnswersAgainWakes(t *testing.T) {
-	t.Parallel()
 	h, server := newServed(t, redistest.Options{})
 	h.verified("emails")
 	do(t, server, "lpush", "emails", 1)
@@ -233,7 +226,6 @@ func (h *harness) present(key string) bool {
 
 // A push at any moment around Ensure is seen: either by the read after the confirmation or by the read after the event.
 func TestAPushAroundEnsureIsSeen(t *testing.T) {
-	t.Parallel()
 	h, server := newServed(t, redistest.Options{}, waking(coalesce.Growth, coalesce.Confirmed))
 	const parallel = 8
 	rounds := 3000
@@ -263,7 +255,6 @@ func TestAPushAroundEnsureIsSeen(t *testing.T) {
 
 // A read before the subscription misses the pushes in between.
 func TestAPushIsMissedIfReadBeforeSubscribing(t *testing.T) {
-	t.Parallel()
 	h, server := newServed(t, redistest.Options{}, waking(coalesce.Growth))
 	h.readAtWake(t.Context(), coalesce.Wake{ID: named("emails")})
 	do(t, server, "lpush", "emails", 1)
@@ -311,7 +302,6 @@ func TestTheLifeOfAWatcher(t *testing.T) {
 }
 
 func TestForgetEndsWhatNobodyElseWatches(t *testing.T) {
-	t.Parallel()
 	h, server := newServed(t, redistest.Options{})
 	h.Ensure("a", h.endpoint, list("only-a"), list("both"))
 	h.Ensure("b", h.endpoint, list("both"), list("only-b"))

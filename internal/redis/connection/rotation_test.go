@@ -68,8 +68,10 @@ type rotating struct {
 	conn    *Conn
 }
 
+// newRotating returns what a test needs, which it runs in parallel with others.
 func newRotating(t *testing.T, prepare ...func(*Pool)) *rotating {
 	t.Helper()
+	t.Parallel()
 	server, secrets := redistest.New(t, redistest.Options{}), newSecrets(map[string]string{"password": "first"})
 	endpoint := user(t, server, "reader", "first")
 	// The old connections are closed after the time of a call.
@@ -116,7 +118,6 @@ func (r *rotating) eventuallyRead() {
 }
 
 func TestCallsGoOnWhileThePasswordChanges(t *testing.T) {
-	t.Parallel()
 	r := newRotating(t)
 	before := r.ids()
 	stop := keepUsing(t, 4, func() {
@@ -137,7 +138,6 @@ func TestCallsGoOnWhileThePasswordChanges(t *testing.T) {
 }
 
 func TestANewPasswordThatIsRefusedReplacesNothing(t *testing.T) {
-	t.Parallel()
 	r := newRotating(t)
 	before := r.ids()
 	r.secrets.set(map[string]string{"password": "not yet"})
@@ -154,7 +154,6 @@ func TestANewPasswordThatIsRefusedReplacesNothing(t *testing.T) {
 }
 
 func TestASecretThatIsAsItWasIsNotRejected(t *testing.T) {
-	t.Parallel()
 	r := newRotating(t)
 	rejected := func() bool { return r.conn.pool.Rejected(r.conn.endpoint) != nil }
 	r.secrets.set(map[string]string{"password": "mistyped"})
@@ -174,7 +173,6 @@ func TestWhatIsNoOtherPasswordReplacesNothing(t *testing.T) {
 		"another key": func(secrets *fakeSecrets) { secrets.set(map[string]string{"password": "first\n", "other": "new"}) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			r := newRotating(t)
 			before := r.ids()
 			change(r.secrets)
@@ -187,7 +185,6 @@ func TestWhatIsNoOtherPasswordReplacesNothing(t *testing.T) {
 }
 
 func TestASecretThatIsWithdrawn(t *testing.T) {
-	t.Parallel()
 	r := newRotating(t)
 	openWire(t, r.conn)
 	r.secrets.set(nil)
@@ -200,7 +197,6 @@ func TestASecretThatIsWithdrawn(t *testing.T) {
 }
 
 func TestASubscriptionHasASuccessor(t *testing.T) {
-	t.Parallel()
 	r := newRotating(t)
 	wire := openWire(t, r.conn)
 	r.acl("resetpass", ">second") // New connections are rejected until the Secret has the new password too.
@@ -219,7 +215,6 @@ func TestASubscriptionHasASuccessor(t *testing.T) {
 // The Secret has a password that the server does not have yet, and the server restarts. The previous password still
 // works.
 func TestAServerThatComesBackIsUsedAsBeforeUntilItKnowsTheNewPassword(t *testing.T) {
-	t.Parallel()
 	r := newRotating(t, impatient)
 	r.secrets.set(map[string]string{"password": "not yet"})
 	r.eventuallyRead()

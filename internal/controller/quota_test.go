@@ -16,7 +16,7 @@ import (
 
 // A place that becomes free wakes each ScaledJob of the namespace that a quota has refused, one after the other.
 func TestFreePlacesOfAQuotaAreOfferedInTurns(t *testing.T) {
-	bubble.Run(t, func(t *testing.T, g Gomega) {
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		var all memories
 		refused := created{refusal: errForbidden}
 		var waiting []*target

@@ -120,7 +120,7 @@ func serve(queue priorityqueue.PriorityQueue[reconcile.Request], duration time.D
 
 // Queues that grow all the time hold up no other request for long.
 func TestRequestThatWaitsLongGoesFirst(t *testing.T) {
-	bubble.Run(t, func(t *testing.T, g Gomega) {
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		queue := newQueue(1, func(string, int) {})
 		defer queue.ShutDown()
 		for i := range growing {
@@ -170,7 +170,7 @@ type running struct {
 // withWorkers runs a test with so many workers.
 func withWorkers(t *testing.T, count int, test func(w *workers)) {
 	t.Helper()
-	bubble.Run(t, func(t *testing.T, g Gomega) {
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		w := &workers{running: map[string][]running{}, parked: map[string]int{}, served: map[reconcile.Request]int{}}
 		w.workQueue = &workQueue{g, newQueue(count, func(namespace string, requests int) { w.parked[namespace] = requests })}
 		for range count {

@@ -15,7 +15,7 @@ import (
 )
 
 func TestRefusalsAreForgottenAfterAMinute(t *testing.T) {
-	bubble.Run(t, func(t *testing.T, g Gomega) {
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		var remembered refusal
 		g.Expect(remembered.holds()).To(BeFalse())
 		remembered.note()

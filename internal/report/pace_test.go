@@ -36,7 +36,7 @@ func pacedBy(took time.Duration, namespaces ...string) *pace {
 
 // The more statuses of a namespace change, the later they are written. Another namespace does not wait for them.
 func TestNumbersOfANamespaceArePaced(t *testing.T) {
-	bubble.Run(t, func(t *testing.T, g Gomega) {
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		p := pacedBy(time.Millisecond, "crowd")
 		var last time.Time
 		for range 1000 {
@@ -76,7 +76,7 @@ func TestNamespacesShareThePace(t *testing.T) {
 
 // Writes that wait for a webhook slow down their namespace alone.
 func TestSlowWritesCountInTheirNamespace(t *testing.T) {
-	bubble.Run(t, func(t *testing.T, g Gomega) {
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		p := pacedBy(10*time.Millisecond, "calm")
 		for range 100 {
 			p.note("slow", time.Minute)

@@ -72,7 +72,7 @@ func idsOf(namespace string, count int) (ids []ID) {
 // Who watches a key with many ids pays for each of them. When it has taken too much, the key is tracked for all who watch
 // it, and nobody's other keys are.
 func TestAKeyIsPaidForByAllWhoWatchIt(t *testing.T) {
-	bubble.Run(t, func(t *testing.T, g Gomega) {
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		n, marked := newWatched(&budget.Namespaces{}, slices.Concat(idsOf("many", 1000), idsOf("one", 1)), idsOf("one", 2))
 		for !isFlooded(n, "c") {
 			g.Expect(push(n, "c")).To(Succeed())
@@ -85,7 +85,7 @@ func TestAKeyIsPaidForByAllWhoWatchIt(t *testing.T) {
 
 // The keys of a namespace share its budget; those of another have their own.
 func TestANamespaceHasOneBudgetForAllItsServers(t *testing.T) {
-	bubble.Run(t, func(t *testing.T, g Gomega) {
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		var budgets budget.Namespaces
 		var suspended int
 		for server := range 100 {
@@ -106,7 +106,7 @@ func TestANamespaceHasOneBudgetForAllItsServers(t *testing.T) {
 // What a server still sends of a key that is being left ends no session that another namespace needs, unless it is a flood
 // of its own.
 func TestTheEndOfAFloodEndsNoSession(t *testing.T) {
-	bubble.Run(t, func(t *testing.T, g Gomega) {
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		n, _ := newWatched(&budget.Namespaces{}, idsOf("noisy", 1), idsOf("quiet", 1))
 		for range budget.KeyBurst + 1 {
 			g.Expect(push(n, "c")).To(Succeed())
@@ -138,7 +138,7 @@ func TestAMessageThatNobodyAskedForIsCheap(t *testing.T) {
 
 // A rest is over after a minute at most, and few notifications for another minute make them count as verified again.
 func TestARestIsOverAfterAMinute(t *testing.T) {
-	bubble.Run(t, func(t *testing.T, g Gomega) {
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		n, marked := newWatched(&budget.Namespaces{}, idsOf("a", 1), nil)
 		floods := func() {
 			for range budget.KeyBurst + 1 {

@@ -97,7 +97,7 @@ func TestSlowServersHoldUpManyCallsOnlyOnce(t *testing.T) {
 }
 
 func TestTenantsThatDoNotCallAreForgotten(t *testing.T) {
-	bubble.Run(t, func(t *testing.T, g Gomega) {
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		calls := newCallQuota()
 		g.Expect(calls.begin("team")).To(BeTrue())
 		calls.forgetIdle()

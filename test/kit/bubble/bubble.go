@@ -21,5 +21,6 @@ func Test(t *testing.T, test func(t *testing.T)) {
 // Run is Test with a Gomega.
 func Run(t *testing.T, test func(t *testing.T, g gomega.Gomega)) {
 	t.Helper()
-	Test(t, func(t *testing.T) { test(t, gomega.NewWithT(t)) })
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, gomega.NewWithT(t)) })
 }

@@ -163,7 +163,7 @@ func TestASecretThatIsAsItWasIsNotRejected(t *testing.T) {
 	r.Expect(length(t, r.conn)).To(BeZero())
 }
 
-func TestWhatIsNoOtherPasswordReplacesNothing(t *testing.T) {
+func TestWhatIsNotKnownReplacesNothing(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*fakeSecrets){
 		"away": func(secrets *fakeSecrets) { secrets.fail(errors.New("the API server is away")) },

@@ -14,15 +14,15 @@ import (
 
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/yaml"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // chartOf reads the files of the chart in dist.
 func chartOf(g *WithT, r *release) map[string]string {
-	file, err := os.Open(filepath.Join(r.dist, "scaledjob-operator-1.2.3.tgz"))
-	g.Expect(err).NotTo(HaveOccurred())
+	file := must.Get(os.Open(filepath.Join(r.dist, "scaledjob-operator-1.2.3.tgz")))(g)
 	defer file.Close()
-	unpacked, err := gzip.NewReader(file)
-	g.Expect(err).NotTo(HaveOccurred())
+	unpacked := must.Get(gzip.NewReader(file))(g)
 	files := map[string]string{}
 	for reader := tar.NewReader(unpacked); ; {
 		header, err := reader.Next()
@@ -31,8 +31,7 @@ func chartOf(g *WithT, r *release) map[string]string {
 		}
 		g.Expect(err).NotTo(HaveOccurred())
 		if header.Typeflag == tar.TypeReg {
-			content, err := io.ReadAll(reader)
-			g.Expect(err).NotTo(HaveOccurred())
+			content := must.Get(io.ReadAll(reader))(g)
 			files[header.Name] = string(content)
 		}
 	}
@@ -69,8 +68,7 @@ annotations:
 func TestTheChartOfTheSourceGetsVersionAndImage(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	files, err := chartFiles(filepath.Join(sources, chartFolder))
-	g.Expect(err).NotTo(HaveOccurred())
+	files := must.Get(chartFiles(filepath.Join(sources, chartFolder)))(g)
 	g.Expect(files).To(And(HaveKey("templates/deployment.yaml"), HaveKey("files/crd.yaml")))
 	g.Expect(prepared(t, "", "registry.example/operator").stamp(files, digest)).To(Succeed())
 	var chart struct{ Version, AppVersion string }

@@ -44,12 +44,10 @@ func TestWrongCommandLines(t *testing.T) {
 	} {
 		g := NewWithT(t)
 		var said strings.Builder
-		_, err := parseOptions(strings.Fields(line), &said)
-		g.Expect(err).To(MatchError(errUsage), line)
+		g.Expect(parseOptions(strings.Fields(line), &said)).Error().To(MatchError(errUsage), line)
 		g.Expect(said.String()).To(And(ContainSubstring(want), ContainSubstring("usage: release")), line)
 	}
-	_, err := parseOptions([]string{"-help"}, t.Output())
-	NewWithT(t).Expect(err).To(MatchError(flag.ErrHelp))
+	NewWithT(t).Expect(parseOptions([]string{"-help"}, t.Output())).Error().To(MatchError(flag.ErrHelp))
 }
 
 func TestImageNamesThatAreRefused(t *testing.T) {
@@ -67,8 +65,7 @@ func TestImageNamesThatAreRefused(t *testing.T) {
 		"/a":                          "is not the name of an image",
 		"":                            "is not the name of an image",
 	} {
-		_, err := parseOptions([]string{"-image=" + image}, t.Output())
-		NewWithT(t).Expect(err).To(MatchError(And(
+		NewWithT(t).Expect(parseOptions([]string{"-image=" + image}, t.Output())).Error().To(MatchError(And(
 			ContainSubstring(want), HaveSuffix("; write a name only, such as IMAGE=registry.example/scaledjob-operator"),
 		)), image)
 	}

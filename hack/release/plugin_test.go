@@ -21,6 +21,7 @@ import (
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/yaml"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
@@ -62,23 +63,18 @@ func unpacked(t *testing.T, archive string) map[string]string {
 	g := NewWithT(t)
 	files := map[string]string{}
 	if strings.HasSuffix(archive, ".zip") {
-		content, err := zip.OpenReader(archive)
-		g.Expect(err).NotTo(HaveOccurred())
+		content := must.Get(zip.OpenReader(archive))(g)
 		defer content.Close()
 		for _, file := range content.File {
-			opened, err := file.Open()
-			g.Expect(err).NotTo(HaveOccurred())
-			text, err := io.ReadAll(opened)
-			g.Expect(err).NotTo(HaveOccurred())
+			opened := must.Get(file.Open())(g)
+			text := must.Get(io.ReadAll(opened))(g)
 			files[file.Name] = string(text)
 		}
 		return files
 	}
-	names, err := command(t.Context(), "", nil, "tar", "-tzf", archive)
-	g.Expect(err).NotTo(HaveOccurred())
+	names := must.Get(command(t.Context(), "", nil, "tar", "-tzf", archive))(g)
 	for name := range strings.FieldsSeq(string(names)) {
-		content, err := command(t.Context(), "", nil, "tar", "-xzOf", archive, name)
-		g.Expect(err).NotTo(HaveOccurred())
+		content := must.Get(command(t.Context(), "", nil, "tar", "-xzOf", archive, name))(g)
 		files[name] = string(content)
 	}
 	return files
@@ -92,8 +88,7 @@ func TestAZipFromBeforeTheFormat(t *testing.T) {
 	r.created = time.Unix(0, 0).UTC()
 	g.Expect(os.Mkdir(r.dist, 0o755)).To(Succeed())
 	g.Expect(r.makePlugins(t.Context(), []v1.Platform{{OS: windows, Architecture: "arm64"}})).To(Succeed())
-	archive, err := zip.OpenReader(filepath.Join(r.dist, "kubectl-scaledjob-v1.2.3-windows-arm64.zip"))
-	g.Expect(err).NotTo(HaveOccurred())
+	archive := must.Get(zip.OpenReader(filepath.Join(r.dist, "kubectl-scaledjob-v1.2.3-windows-arm64.zip")))(g)
 	defer archive.Close()
 	g.Expect(archive.File[0].Name).To(Equal("kubectl-scaledjob.exe"))
 	g.Expect(archive.File[0].Modified.Year()).To(Equal(1980))
@@ -112,8 +107,7 @@ func TestKrewInstallsThePlugin(t *testing.T) {
 	t.Parallel()
 	skip.UnderShort(t, "it compiles krew and the plugin, and the manifest is compared with the archives")
 	g := NewWithT(t)
-	krew, err := programs.Path(t.Context(), t.Output(), "krew")
-	g.Expect(err).NotTo(HaveOccurred())
+	krew := must.Get(programs.Path(t.Context(), t.Output(), "krew"))(g)
 	root := t.TempDir()
 	bin := filepath.Join(root, "bin")
 	env := []string{"KREW_ROOT=" + root, "KREW_NO_UPGRADE_CHECK=1", "PATH=" + bin + string(filepath.ListSeparator) + os.Getenv("PATH")}
@@ -127,12 +121,11 @@ func TestKrewInstallsThePlugin(t *testing.T) {
 
 	other := filepath.Join(t.TempDir(), filepath.Base(archive))
 	write(t, filepath.Dir(other), filepath.Base(other), "another archive")
-	_, err = command(t.Context(), "", env, krew, "install", "--manifest="+manifest, "--archive="+other)
+	_, err := command(t.Context(), "", env, krew, "install", "--manifest="+manifest, "--archive="+other)
 	g.Expect(err).To(MatchError(ContainSubstring("checksum does not match")))
 	_, err = command(t.Context(), "", env, krew, "install", "--manifest="+manifest, "--archive="+archive)
 	g.Expect(err).NotTo(HaveOccurred())
-	version, err := command(t.Context(), "", env, filepath.Join(bin, plugin), "version")
-	g.Expect(err).NotTo(HaveOccurred())
+	version := must.Get(command(t.Context(), "", env, filepath.Join(bin, plugin), "version"))(g)
 	g.Expect(string(version)).To(Equal("v1.2.3\n"))
 
 	// kubectl runs a program of this name to complete the arguments of the plugin.

@@ -12,6 +12,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // project's root, as seen from this package.
@@ -32,8 +34,7 @@ func tree(t *testing.T) string {
 			g.Expect(os.CopyFS(to, os.DirFS(from))).To(Succeed())
 			continue
 		}
-		content, err := os.ReadFile(from)
-		g.Expect(err).NotTo(HaveOccurred())
+		content := must.Get(os.ReadFile(from))(g)
 		write(t, root, part, string(content))
 	}
 	write(t, root, "cmd/main.go", "package main\n\nvar version string\n\nfunc main() { print(version) }\n")
@@ -84,7 +85,6 @@ func operator(t *testing.T) string {
 // read reads a file of dist.
 func (r *release) read(t *testing.T, file string) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(r.dist, file))
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(filepath.Join(r.dist, file)))(NewWithT(t))
 	return string(content)
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestMistakesAreRefused(t *testing.T) {
@@ -25,28 +27,23 @@ func TestMistakesAreRefused(t *testing.T) {
 		"-redis=localhost:6379 redis":       "SCENE=redis kills Redis, so it is not played on yours. With REDIS, choose one of these scenes: burst, trickle, operator",
 		"-redis=localhost:6379 -keep flags": "SCENE=flags configures Redis, so it is not played on yours. With REDIS, choose one of these scenes: burst, trickle, operator",
 	} {
-		_, err := Parse(strings.Fields(line))
-		NewWithT(t).Expect(err).To(MatchError(want))
+		NewWithT(t).Expect(Parse(strings.Fields(line))).Error().To(MatchError(want))
 	}
 }
 
 func TestOneSceneOrAll(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	all, err := Parse(nil)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(all).To(Equal(Options{Scenes: All()}))
+	g.Expect(Parse(nil)).To(Equal(Options{Scenes: All()}))
 
-	one, err := Parse([]string{"-redis=localhost:6379", "-keep", "trickle"})
-	g.Expect(err).NotTo(HaveOccurred())
+	one := must.Get(Parse([]string{"-redis=localhost:6379", "-keep", "trickle"}))(g)
 	g.Expect(one).To(Equal(Options{RedisAddress: "localhost:6379", Keep: true, Scenes: All()[1:2]}))
 }
 
 func TestTheUsersRedisIsSpared(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	spared, err := Parse([]string{"-redis=[::1]:6379"})
-	g.Expect(err).NotTo(HaveOccurred())
+	spared := must.Get(Parse([]string{"-redis=[::1]:6379"}))(g)
 	g.Expect(names(spared.Scenes)).To(Equal("burst, trickle, operator"))
 	g.Expect(names(spared.LeftOut)).To(Equal("flags, redis"))
 }

@@ -149,9 +149,12 @@ func newClient(config *rest.Config) (client.WithWatch, error) {
 	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }
 
-// Stop ends all processes and removes their files. Stopping again does
-// nothing.
+// Stop ends all processes and removes their files. Stopping again does nothing, and neither does stopping what has not
+// started, which is nil.
 func (c *Cluster) Stop() error {
+	if c == nil {
+		return nil
+	}
 	if c.stopFakeNode != nil {
 		c.stopFakeNode()
 	}

@@ -194,8 +194,11 @@ func (k *Kueue) Logs() (string, error) {
 	return string(content), err
 }
 
-// Stop asks Kueue to end, and waits for that. Its objects stay.
+// Stop asks Kueue to end, and waits for that, unless it is nil. Its objects stay.
 func (k *Kueue) Stop(ctx context.Context) error {
+	if k == nil {
+		return nil
+	}
 	var err error
 	if k.process != nil {
 		_ = k.Resume() // In case that a test has failed after Pause. One that has ended is not resumed.

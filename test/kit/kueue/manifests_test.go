@@ -9,6 +9,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/yaml"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 const shipped = `
@@ -53,8 +55,7 @@ webhooks:
 func TestManifestsForAKueueOutsideTheCluster(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	result, err := local{port: 12345, probes: "127.0.0.1:2", certificates: "/certificates"}.adapt([]byte(shipped))
-	g.Expect(err).NotTo(HaveOccurred())
+	result := must.Get(local{port: 12345, probes: "127.0.0.1:2", certificates: "/certificates"}.adapt([]byte(shipped)))(g)
 	g.Expect(documents(t, result.objects.String())).To(Equal(documents(t, `
 apiVersion: v1
 kind: Service

@@ -207,8 +207,11 @@ func (o *Operator) MetricsAddress() string {
 
 // Stop sends SIGTERM, as a kubelet does, and waits until the operator has ended. It is an error if that takes longer
 // than ctx, if the operator does not exit with status 0, or if its log shows a data race or a panic. Stopping an
-// operator that was stopped or killed does nothing.
+// operator that was stopped or killed, or one that has not started and is nil, does nothing.
 func (o *Operator) Stop(ctx context.Context) error {
+	if o == nil {
+		return nil
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.ended {

@@ -92,17 +92,5 @@ func startShared(ctx context.Context) (err error) {
 
 // stop ends what runs. That the shared operator ends well is a test as well.
 func stop(ctx context.Context) error {
-	var errs []error
-	if shared.operator != nil {
-		errs = append(errs, shared.operator.Stop(ctx))
-	}
-	if shared.redis != nil {
-		errs = append(errs, shared.redis.Stop())
-	}
-	for _, p := range []*scene.ControlPlane{shared.ControlPlane, withoutOperator} {
-		if p != nil {
-			errs = append(errs, p.Cluster.Stop())
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(shared.operator.Stop(ctx), shared.redis.Stop(), shared.ControlPlane.Stop(), withoutOperator.Stop())
 }

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -118,8 +119,7 @@ func TestLabelOfAQueueIsEscapedAndBounded(t *testing.T) {
 	label := regexp.MustCompile(`,queue="([^"]*)",scaledjob="` + s.Name + `"`)
 	var found []string
 	s.Eventually(func() []string {
-		text, err := operator.Get(t.Context(), s.Operator.MetricsURL())
-		s.Expect(err).NotTo(HaveOccurred())
+		text := must.Get(operator.Get(t.Context(), s.Operator.MetricsURL()))(s)
 		for line := range strings.Lines(text) {
 			if match := label.FindStringSubmatch(line); match != nil && strings.Contains(line, s.Namespace) {
 				found = append(found, match[1])
@@ -157,8 +157,7 @@ var (
 // exposed are the metrics whose lines hold all of these, without the buckets of histograms.
 func (s *scaledJob) exposed(all ...string) map[string]float64 {
 	s.t.Helper()
-	text, err := operator.Get(s.t.Context(), s.Operator.MetricsURL())
-	s.Expect(err).NotTo(HaveOccurred())
+	text := must.Get(operator.Get(s.t.Context(), s.Operator.MetricsURL()))(s)
 	series := map[string]float64{}
 	for line := range strings.Lines(text) {
 		sample := sampleLine.FindStringSubmatch(strings.TrimSpace(line))
@@ -170,8 +169,7 @@ func (s *scaledJob) exposed(all ...string) map[string]float64 {
 		if found := variant.FindStringSubmatch(sample[2]); found != nil {
 			name += " " + found[1]
 		}
-		number, err := strconv.ParseFloat(sample[3], 64)
-		s.Expect(err).NotTo(HaveOccurred())
+		number := must.Get(strconv.ParseFloat(sample[3], 64))(s)
 		series[name] = number
 	}
 	return series

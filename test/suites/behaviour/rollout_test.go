@@ -22,6 +22,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/webhook"
 )
@@ -230,10 +231,9 @@ func (s *scaledJob) forbid(operation registrationv1.OperationType, expression st
 	s.t.Helper()
 	rule := webhook.CreateJob
 	rule.Operation = operation
-	policy, err := webhook.Forbid(s.t.Context(), s.API, s.Namespace, s.Namespace, rule, registrationv1.Validation{
+	policy := must.Get(webhook.Forbid(s.t.Context(), s.API, s.Namespace, s.Namespace, rule, registrationv1.Validation{
 		Expression: expression, Message: "not here", Reason: new(metav1.StatusReasonForbidden),
-	})
-	s.Expect(err).NotTo(HaveOccurred())
+	}))(s)
 	s.t.Cleanup(func() { _ = policy.Remove(context.WithoutCancel(s.t.Context())) })
 }
 

@@ -31,6 +31,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/preflight"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -209,9 +210,7 @@ func newOlderCluster(t *testing.T) *olderCluster {
 		control: cluster.New(t, cluster.Options{}), redis: redistest.New(t, redistest.Options{}),
 	}
 	s.Expect(s.installAnySchema()).To(Succeed())
-	var err error
-	s.admin, err = client.New(s.control.Config(), client.Options{})
-	s.Expect(err).NotTo(HaveOccurred())
+	s.admin = must.Get(client.New(s.control.Config(), client.Options{}))(s)
 	s.Expect(s.redis.Client().LPush(t.Context(), "messages", 1, 2, 3).Err()).To(Succeed())
 	return s
 }
@@ -322,8 +321,7 @@ func (s *olderCluster) reported(ctx context.Context, name string) (bool, error) 
 func (s *olderCluster) awaitReconciles(names ...string) {
 	s.t.Helper()
 	reconciles := func() (all []float64) {
-		metrics, err := s.operator.Metrics(s.t.Context())
-		s.Expect(err).NotTo(HaveOccurred())
+		metrics := must.Get(s.operator.Metrics(s.t.Context()))(s)
 		for _, name := range names {
 			all = append(all, metrics.Sum("scaledjob_reconcile_total", fmt.Sprintf("scaledjob=%q", name)))
 		}
@@ -399,26 +397,22 @@ func TestOperatorAndCRDOfDifferentVersions(t *testing.T) {
 // installFields installs the CRD of this version with a change to the schema of the spec.
 func (s *olderCluster) installFields(change func(spec *apiextensionsv1.JSONSchemaProps)) {
 	s.t.Helper()
-	files, err := filepath.Glob(filepath.Join(crds, "*.yaml"))
-	s.Expect(err).NotTo(HaveOccurred())
-	manifest, err := os.ReadFile(files[0])
-	s.Expect(err).NotTo(HaveOccurred())
+	files := must.Get(filepath.Glob(filepath.Join(crds, "*.yaml")))(s)
+	manifest := must.Get(os.ReadFile(files[0]))(s)
 	var crd apiextensionsv1.CustomResourceDefinition
 	s.Expect(yaml.Unmarshal(manifest, &crd)).To(Succeed())
 	root := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 	spec := root.Properties["spec"]
 	change(&spec)
 	root.Properties["spec"] = spec
-	manifest, err = yaml.Marshal(crd)
-	s.Expect(err).NotTo(HaveOccurred())
+	manifest = must.Get(yaml.Marshal(crd))(s)
 	s.Expect(s.control.Apply(s.t.Context(), bytes.NewReader(manifest))).To(Succeed())
 }
 
 // awaitFields returns when the API server publishes a schema with these differences, which is later than it serves it.
 func (s *olderCluster) awaitFields(want preflight.Fields) {
 	s.t.Helper()
-	schemas, err := discovery.NewDiscoveryClientForConfig(s.control.Config())
-	s.Expect(err).NotTo(HaveOccurred())
+	schemas := must.Get(discovery.NewDiscoveryClientForConfig(s.control.Config()))(s)
 	s.Eventually(func() (preflight.Fields, error) {
 		document, err := preflight.ReadSchemas(s.t.Context(), schemas.RESTClient())
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
@@ -63,9 +64,7 @@ const jobCount = scene.JobCount
 // allowJobs makes a quota for Jobs that is in force.
 func (s *scaledJob) allowJobs(count int64) *corev1.ResourceQuota {
 	s.t.Helper()
-	quota, err := s.Limit(s.t.Context(), "jobs", map[corev1.ResourceName]int64{jobCount: count})
-	s.Expect(err).NotTo(HaveOccurred())
-	return quota
+	return must.Get(s.Limit(s.t.Context(), "jobs", map[corev1.ResourceName]int64{jobCount: count}))(s)
 }
 
 // podFailurePolicy takes no other restartPolicy than Never.

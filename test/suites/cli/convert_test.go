@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // examples are manifests with all that the documentation of KEDA shows of its ScaledJobs and its Redis triggers.
@@ -33,15 +35,13 @@ func manifests(g Gomega, text string) []*unstructured.Unstructured {
 func TestTheExamplesAreObjectsOfKEDA(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	files, err := filepath.Glob(filepath.Join(examples, "*.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
+	files := must.Get(filepath.Glob(filepath.Join(examples, "*.yaml")))(g)
 	strict := client.WithFieldValidation(admin, "Strict")
 	for _, file := range files {
 		if filepath.Base(file) == "impossible.yaml" {
 			continue // It has what KEDA does not accept either.
 		}
-		content, err := os.ReadFile(file)
-		g.Expect(err).NotTo(HaveOccurred())
+		content := must.Get(os.ReadFile(file))(g)
 		for _, object := range manifests(g, string(content)) {
 			object.SetNamespace("default")
 			g.Expect(strict.Create(t.Context(), object, client.DryRunAll)).To(Succeed(), "%s: %s", file, object.GetName())
@@ -53,8 +53,7 @@ func TestTheExamplesAreObjectsOfKEDA(t *testing.T) {
 func TestTheAPIServerAcceptsWhatWasConverted(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	files, err := filepath.Glob(filepath.Join(examples, "*.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
+	files := must.Get(filepath.Glob(filepath.Join(examples, "*.yaml")))(g)
 	strict := client.WithFieldValidation(admin, "Strict")
 	accepted := 0
 	for _, file := range files {
@@ -76,8 +75,7 @@ func TestConvertFromAClusterIsConvertOfItsManifests(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	namespace := control.NewNamespace(t, "cli")
-	content, err := os.ReadFile(filepath.Join(examples, "cluster.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(filepath.Join(examples, "cluster.yaml")))(g)
 	manifest := strings.ReplaceAll(string(content), "metadata: {name:", "metadata: {namespace: "+namespace+", name:")
 	file := filepath.Join(t.TempDir(), "keda.yaml")
 	g.Expect(os.WriteFile(file, []byte(manifest), 0o600)).To(Succeed())

@@ -11,14 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/internal/frameworks"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // What init prints can be applied as it is, and so can the keys that it prints as comments.
 func TestTheAPIServerAcceptsWhatInitPrints(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	all, err := frameworks.All()
-	g.Expect(err).NotTo(HaveOccurred())
+	all := must.Get(frameworks.All())(g)
 	strict := client.WithFieldValidation(admin, "Strict")
 	for _, framework := range all {
 		for _, queue := range []string{"emails", "{mail}: 'a' \"b\" #c"} {

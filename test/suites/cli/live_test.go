@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -54,8 +55,7 @@ func TestExplainLiveWithoutRedis(t *testing.T) {
 	g := NewWithT(t)
 	namespace := control.NewNamespace(t, "cli")
 	newScaledJob(t, namespace, "emails", "{}", healthy)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	g.Expect(err).NotTo(HaveOccurred())
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(g)
 	g.Expect(listener.Close()).To(Succeed())
 	is := explained(t, g, "emails", "-n", namespace, "--live", "--redis-address", listener.Addr().String())
 	g.Expect(is.Live).To(BeFalse())
@@ -69,8 +69,7 @@ func TestExplainLiveAtAServerThatHangs(t *testing.T) {
 	g := NewWithT(t)
 	namespace := control.NewNamespace(t, "cli")
 	newScaledJob(t, namespace, "emails", "{}", healthy)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	g.Expect(err).NotTo(HaveOccurred())
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(g)
 	defer listener.Close()
 	is := explained(t, g, "emails", "-n", namespace, "--live", "--redis-address", listener.Addr().String())
 	g.Expect(is.Unreadable).To(ConsistOf(HavePrefix("Redis, so the messages are those of the status: ")))
@@ -122,8 +121,7 @@ func TestInterruptedAtAServerThatHangs(t *testing.T) {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			g.Expect(err).NotTo(HaveOccurred())
+			listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(g)
 			t.Cleanup(func() { _ = listener.Close() })
 			ctx, interrupt := context.WithCancel(t.Context())
 			go func() {

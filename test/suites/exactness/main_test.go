@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
@@ -62,14 +63,7 @@ func start(ctx context.Context) (err error) {
 }
 
 func stop(context.Context) error {
-	err := table.Write(*tablePath)
-	if redis != nil {
-		err = errors.Join(err, redis.Stop())
-	}
-	if control != nil {
-		err = errors.Join(err, control.Stop())
-	}
-	return err
+	return errors.Join(table.Write(*tablePath), redis.Stop(), control.Stop())
 }
 
 // newNamespace returns a namespace that is deleted after the test.
@@ -82,8 +76,7 @@ func newNamespace(t *testing.T) string {
 // proxy, and watches these namespaces, or all if none is given.
 func startOperator(t *testing.T, through *proxy, namespaces []string, args ...string) *operator.Operator {
 	t.Helper()
-	access, err := control.ServiceAccountConfig(t.Context(), operator.Namespace, operator.ServiceAccount)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	access := must.Get(control.ServiceAccountConfig(t.Context(), operator.Namespace, operator.ServiceAccount))(NewWithT(t))
 	return operator.New(t, operator.Options{
 		Cluster: control,
 		Config:  through.config(access),

@@ -61,15 +61,5 @@ func start(ctx context.Context) (err error) {
 }
 
 func stop(ctx context.Context) error {
-	var errs []error
-	if running != nil {
-		errs = append(errs, running.Stop(ctx))
-	}
-	if redis != nil {
-		errs = append(errs, redis.Stop())
-	}
-	if shared != nil {
-		errs = append(errs, shared.Cluster.Stop())
-	}
-	return errors.Join(errs...)
+	return errors.Join(running.Stop(ctx), redis.Stop(), shared.Stop())
 }

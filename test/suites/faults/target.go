@@ -120,8 +120,11 @@ func startOperator(ctx context.Context, control *cluster.Cluster, log io.Writer)
 	return operator.Start(ctx, operator.Options{Cluster: control, Args: []string{"--polling-fallback-interval=0"}, Log: log})
 }
 
-// Stop ends the operator, which must end well, and the control plane.
+// Stop ends the operator, which must end well, and the control plane, unless the setting is nil.
 func (s *Setting) Stop(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
 	return errors.Join(s.Operator.Stop(ctx), s.Control.Stop())
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
@@ -24,8 +25,7 @@ import (
 func onPage(t *testing.T, name string) string {
 	t.Helper()
 	g := NewWithT(t)
-	root, err := render.Root(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	root := must.Get(render.Root(t.Context()))(g)
 	page := string(read(g, filepath.Join(root, "docs/how-to"), "monitor.md"))
 	block := regexp.MustCompile("(?s)```yaml\n# " + regexp.QuoteMeta(name) + "\n(.+?)```").FindStringSubmatch(page)
 	g.Expect(block).To(HaveLen(2), name)
@@ -35,8 +35,7 @@ func onPage(t *testing.T, name string) string {
 // as is an object as one of a type of Go, with no other fields.
 func as[T any](g Gomega, object *unstructured.Unstructured) T {
 	var typed T
-	content, err := yaml.Marshal(object.Object)
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(yaml.Marshal(object.Object))(g)
 	g.Expect(yaml.UnmarshalStrict(content, &typed)).To(Succeed())
 	return typed
 }
@@ -55,8 +54,7 @@ func TestServiceMonitorOfThePageIsThatOfTheChart(t *testing.T) {
 	g.Expect(yaml.UnmarshalStrict([]byte(onPage(t, "service-monitor.yaml")), &shown.Object)).To(Succeed())
 	enabled := same
 	enabled.Values = `metrics: {serviceMonitor: {enabled: true}}`
-	charted, err := enabled.Objects(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	charted := must.Get(enabled.Objects(t.Context()))(g)
 	g.Expect(differences([]*unstructured.Unstructured{shown}, ofKind(charted, "ServiceMonitor"))).To(BeEmpty())
 }
 
@@ -64,8 +62,7 @@ func TestServiceMonitorOfThePageIsThatOfTheChart(t *testing.T) {
 func TestRolesOfThePageAreForTheManifests(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	manifests, err := render.Kustomizations(t.Context(), "default")
-	g.Expect(err).NotTo(HaveOccurred())
+	manifests := must.Get(render.Kustomizations(t.Context(), "default"))(g)
 	var shown []*unstructured.Unstructured
 	for document := range strings.SplitSeq(onPage(t, "scraping-rbac.yaml"), "---\n") {
 		object := &unstructured.Unstructured{}
@@ -92,8 +89,7 @@ func TestRolesOfThePageAreForTheManifests(t *testing.T) {
 func TestScrapeConfigurationOfThePageFindsThePods(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	manifests, err := render.Kustomizations(t.Context(), "default")
-	g.Expect(err).NotTo(HaveOccurred())
+	manifests := must.Get(render.Kustomizations(t.Context(), "default"))(g)
 	operator := only[appsv1.Deployment](g, manifests, "Deployment")
 	var shown struct {
 		ScrapeConfigs []struct {

@@ -98,18 +98,5 @@ func startOperator(ctx context.Context) (*operator.Operator, error) {
 }
 
 func stop(ctx context.Context) error {
-	var errs []error
-	if running != nil {
-		errs = append(errs, running.Stop(ctx))
-	}
-	if kueue != nil {
-		errs = append(errs, kueue.Stop(ctx))
-	}
-	if redis != nil {
-		errs = append(errs, redis.Stop())
-	}
-	if shared != nil {
-		errs = append(errs, shared.Cluster.Stop())
-	}
-	return errors.Join(errs...)
+	return errors.Join(running.Stop(ctx), kueue.Stop(ctx), redis.Stop(), shared.Stop())
 }

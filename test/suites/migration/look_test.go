@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/keda"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -155,8 +156,7 @@ func (s *stage) catchUp() {
 // patch merges fields into an object.
 func (s *stage) patch(object client.Object, fields map[string]any) {
 	s.t.Helper()
-	content, err := json.Marshal(fields)
-	s.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(json.Marshal(fields))(s)
 	copied := object.DeepCopyObject().(client.Object)
 	s.Expect(control.API.Patch(s.t.Context(), copied, client.RawPatch(types.MergePatchType, content))).To(Succeed())
 }

@@ -88,18 +88,6 @@ func start(ctx context.Context) error {
 	return err
 }
 
-func stop(ctx context.Context) (err error) {
-	if ours != nil {
-		err = ours.Stop(ctx)
-	}
-	if theirs != nil {
-		err = errors.Join(err, theirs.Stop(ctx))
-	}
-	if markers != nil {
-		err = errors.Join(err, markers.Stop())
-	}
-	if control != nil {
-		err = errors.Join(err, control.Cluster.Stop())
-	}
-	return err
+func stop(ctx context.Context) error {
+	return errors.Join(ours.Stop(ctx), theirs.Stop(ctx), markers.Stop(), control.Stop())
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -109,12 +110,10 @@ func TestAWrongConversionIsSeen(t *testing.T) {
 func TestEachExampleHasItsRow(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	files, err := filepath.Glob(filepath.Join(examples, "*.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
+	files := must.Get(filepath.Glob(filepath.Join(examples, "*.yaml")))(g)
 	var all, played []string
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		g.Expect(err).NotTo(HaveOccurred())
+		content := must.Get(os.ReadFile(file))(g)
 		for document := range strings.SplitSeq(string(content), "---\n") {
 			object := unstructured.Unstructured{}
 			g.Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed())
@@ -138,8 +137,7 @@ func TestANameOf64Characters(t *testing.T) {
 	g := NewWithT(t)
 	name := strings.Repeat("a", 64)
 	named := place{numbers, "a name of 64 characters"}
-	content, err := os.ReadFile(document)
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(document))(g)
 	g.Expect(named.in(string(content))).To(BeTrue())
 	namespace := control.Cluster.NewNamespace(t, "migration")
 	object := markerFor(namespace, markers.Addr())

@@ -23,6 +23,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/cli"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
@@ -158,8 +159,7 @@ func (r row) manifest(s *stage, replacer *strings.Replacer) (objects []*unstruct
 		"[{name: worker, image: worker}]}}}, rollout: {strategy: gradual}}"
 	file, name, _ := strings.Cut(r.example, " ")
 	if name != "" {
-		content, err := os.ReadFile(filepath.Join(examples, file))
-		s.Expect(err).NotTo(HaveOccurred())
+		content := must.Get(os.ReadFile(filepath.Join(examples, file)))(s)
 		text = string(content)
 	}
 	for document := range strings.SplitSeq(replacer.Replace(text+"\n---\n"+r.extra), "---\n") {
@@ -231,8 +231,7 @@ func (s *stage) run(args ...string) (out, errOut string, code int) {
 func documents(g Gomega, objects []*unstructured.Unstructured) *bytes.Buffer {
 	var text bytes.Buffer
 	for _, object := range objects {
-		content, err := yaml.Marshal(object.Object)
-		g.Expect(err).NotTo(HaveOccurred())
+		content := must.Get(yaml.Marshal(object.Object))(g)
 		text.WriteString("---\n")
 		text.Write(content)
 	}

@@ -92,24 +92,9 @@ func start(ctx context.Context) (err error) {
 }
 
 func stop(ctx context.Context) error {
-	var errs []error
-	for _, each := range []*prometheuskit.Prometheus{prometheus, classic} {
-		if each != nil {
-			errs = append(errs, each.Stop(ctx))
-		}
-	}
-	for _, each := range []*operator.Operator{standby, leader} {
-		if each != nil {
-			errs = append(errs, each.Stop(ctx))
-		}
-	}
-	if redis != nil {
-		errs = append(errs, redis.Stop())
-	}
-	if shared != nil {
-		errs = append(errs, shared.Cluster.Stop())
-	}
-	return errors.Join(errs...)
+	return errors.Join(
+		prometheus.Stop(ctx), classic.Stop(ctx), standby.Stop(ctx), leader.Stop(ctx), redis.Stop(), shared.Stop(),
+	)
 }
 
 // watch starts a Prometheus that scrapes these operators.

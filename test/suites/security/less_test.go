@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
@@ -97,8 +98,7 @@ func TestTheDocumentedPermissionsAreEnoughInAnotherDatabase(t *testing.T) {
 	s := newScaledJob(t)
 	row := regexp.MustCompile("(?m)^ *\\| database ([0-9]+) \\| `([^`]+)` \\|$").FindStringSubmatch(documented(t, "redis-permissions.md"))
 	s.Expect(row).NotTo(BeNil(), "docs/how-to/redis-permissions.md has no permissions for another database")
-	database, err := strconv.Atoi(row[1])
-	s.Expect(err).NotTo(HaveOccurred())
+	database := must.Get(strconv.Atoi(row[1]))(s)
 	server := newClosedServer(t)
 	spec := s.follow(server, append(documentedPermissions(t), strings.Fields(row[2])...))
 	s.Redis = server.in(database)

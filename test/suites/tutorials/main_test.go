@@ -62,15 +62,5 @@ func start(ctx context.Context) (err error) {
 }
 
 func stop(ctx context.Context) error {
-	errs := []error{removeWorkers()}
-	if shared.operator != nil {
-		errs = append(errs, shared.operator.Stop(ctx))
-	}
-	if shared.redis != nil {
-		errs = append(errs, shared.redis.Stop())
-	}
-	if shared.ControlPlane != nil {
-		errs = append(errs, shared.Cluster.Stop())
-	}
-	return errors.Join(errs...)
+	return errors.Join(removeWorkers(), shared.operator.Stop(ctx), shared.redis.Stop(), shared.ControlPlane.Stop())
 }

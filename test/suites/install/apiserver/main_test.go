@@ -48,12 +48,7 @@ func start(ctx context.Context) (err error) {
 	return createNamespaces(ctx, admin, append(render.Watched, render.Namespace))
 }
 
-func stop(context.Context) error {
-	if control == nil {
-		return nil
-	}
-	return control.Stop()
-}
+func stop(context.Context) error { return control.Stop() }
 
 func createNamespaces(ctx context.Context, api client.Client, names []string) error {
 	for _, name := range names {

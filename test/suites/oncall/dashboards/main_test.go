@@ -217,24 +217,8 @@ func awaitReady(ctx context.Context, s *scene.ScaledJob) error {
 }
 
 func stop(ctx context.Context) error {
-	var errs []error
-	for _, each := range []*prometheus.Prometheus{stage.classic, stage.native, stage.doubled} {
-		if each != nil {
-			errs = append(errs, each.Stop(ctx))
-		}
-	}
-	for _, each := range []*operator.Operator{stage.standby, stage.leader} {
-		if each != nil {
-			errs = append(errs, each.Stop(ctx))
-		}
-	}
-	for _, each := range []*redistest.Server{stage.notifying, stage.silent} {
-		if each != nil {
-			errs = append(errs, each.Stop())
-		}
-	}
-	if stage.ControlPlane != nil {
-		errs = append(errs, stage.Cluster.Stop())
-	}
-	return errors.Join(errs...)
+	return errors.Join(
+		stage.classic.Stop(ctx), stage.native.Stop(ctx), stage.doubled.Stop(ctx), stage.standby.Stop(ctx), stage.leader.Stop(ctx),
+		stage.notifying.Stop(), stage.silent.Stop(), stage.ControlPlane.Stop(),
+	)
 }

@@ -4,10 +4,6 @@
 package main
 
 import (
-	"archive/tar"
-	"compress/gzip"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -20,21 +16,7 @@ import (
 
 // chartOf reads the files of the chart in dist.
 func chartOf(g *WithT, r *release) map[string]string {
-	file := must.Get(os.Open(filepath.Join(r.dist, "scaledjob-operator-1.2.3.tgz")))(g)
-	defer file.Close()
-	unpacked := must.Get(gzip.NewReader(file))(g)
-	files := map[string]string{}
-	for reader := tar.NewReader(unpacked); ; {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return files
-		}
-		g.Expect(err).NotTo(HaveOccurred())
-		if header.Typeflag == tar.TypeReg {
-			content := must.Get(io.ReadAll(reader))(g)
-			files[header.Name] = string(content)
-		}
-	}
+	return filesOf(g, filepath.Join(r.dist, "scaledjob-operator-1.2.3.tgz"))
 }
 
 func TestChartHasVersionAndImage(t *testing.T) {

@@ -44,10 +44,12 @@ func TestWrongCommandLines(t *testing.T) {
 	} {
 		g := NewWithT(t)
 		var said strings.Builder
-		g.Expect(parseOptions(strings.Fields(line), &said)).Error().To(MatchError(errUsage), line)
+		_, err := parseOptions(strings.Fields(line), &said)
+		g.Expect(err).To(MatchError(errUsage), line)
 		g.Expect(said.String()).To(And(ContainSubstring(want), ContainSubstring("usage: release")), line)
 	}
-	NewWithT(t).Expect(parseOptions([]string{"-help"}, t.Output())).Error().To(MatchError(flag.ErrHelp))
+	_, err := parseOptions([]string{"-help"}, t.Output())
+	NewWithT(t).Expect(err).To(MatchError(flag.ErrHelp))
 }
 
 func TestImageNamesThatAreRefused(t *testing.T) {
@@ -65,7 +67,8 @@ func TestImageNamesThatAreRefused(t *testing.T) {
 		"/a":                          "is not the name of an image",
 		"":                            "is not the name of an image",
 	} {
-		NewWithT(t).Expect(parseOptions([]string{"-image=" + image}, t.Output())).Error().To(MatchError(And(
+		_, err := parseOptions([]string{"-image=" + image}, t.Output())
+		NewWithT(t).Expect(err).To(MatchError(And(
 			ContainSubstring(want), HaveSuffix("; write a name only, such as IMAGE=registry.example/scaledjob-operator"),
 		)), image)
 	}

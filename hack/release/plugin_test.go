@@ -51,31 +51,22 @@ func TestKrewGetsTheArchiveOfEachPlatform(t *testing.T) {
 		g.Expect(folder).To(Equal("https://downloads.example/v1.2.3/"))
 		g.Expect(file).To(HavePrefix("kubectl-scaledjob-v1.2.3-" + platform.OS + "-" + platform.Architecture + "."))
 		g.Expect(fmt.Sprintf("%x", sha256.Sum256([]byte(r.read(t, file))))).To(Equal(offer.Sha256))
-		files := unpacked(t, filepath.Join(r.dist, file))
+		files := unpacked(g, filepath.Join(r.dist, file))
 		g.Expect(files).To(HaveKeyWithValue(offer.Bin, "kubectl-scaledjob for "+platform.String()))
 		g.Expect(files).To(HaveKeyWithValue("LICENSE", ContainSubstring("Apache License")))
 	}
 }
 
 // unpacked returns the files of an archive.
-func unpacked(t *testing.T, archive string) map[string]string {
-	t.Helper()
-	g := NewWithT(t)
-	files := map[string]string{}
-	if strings.HasSuffix(archive, ".zip") {
-		content := must.Get(zip.OpenReader(archive))(g)
-		defer content.Close()
-		for _, file := range content.File {
-			opened := must.Get(file.Open())(g)
-			text := must.Get(io.ReadAll(opened))(g)
-			files[file.Name] = string(text)
-		}
-		return files
+func unpacked(g *WithT, archive string) map[string]string {
+	if strings.HasSuffix(archive, ".tar.gz") {
+		return filesOf(g, archive)
 	}
-	names := must.Get(command(t.Context(), "", nil, "tar", "-tzf", archive))(g)
-	for name := range strings.FieldsSeq(string(names)) {
-		content := must.Get(command(t.Context(), "", nil, "tar", "-xzOf", archive, name))(g)
-		files[name] = string(content)
+	content := must.Get(zip.OpenReader(archive))(g)
+	defer content.Close()
+	files := map[string]string{}
+	for _, file := range content.File {
+		files[file.Name] = string(must.Get(io.ReadAll(must.Get(file.Open())(g)))(g))
 	}
 	return files
 }

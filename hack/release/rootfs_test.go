@@ -6,7 +6,6 @@ package main
 import (
 	"archive/tar"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -50,16 +49,11 @@ func filesBelow(g *WithT, folder string) (lines []string) {
 
 // filesIn lists the files of an image in the same way.
 func filesIn(g *WithT, image io.Reader) (lines []string) {
-	reader := tar.NewReader(image)
-	for {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			slices.Sort(lines)
-			return lines
-		}
-		g.Expect(err).NotTo(HaveOccurred())
+	eachFile(g, image, func(header *tar.Header, _ string) {
 		lines = append(lines, fmt.Sprintf("%s %v %d", header.Name, header.FileInfo().Mode(), header.Size))
-	}
+	})
+	slices.Sort(lines)
+	return lines
 }
 
 func TestCertificatesAreThoseWithoutConstraints(t *testing.T) {

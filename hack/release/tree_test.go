@@ -4,7 +4,11 @@
 package main
 
 import (
+	"archive/tar"
+	"compress/gzip"
 	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -87,4 +91,29 @@ func (r *release) read(t *testing.T, file string) string {
 	t.Helper()
 	content := must.Get(os.ReadFile(filepath.Join(r.dist, file)))(NewWithT(t))
 	return string(content)
+}
+
+// filesOf returns the files of a tar.gz.
+func filesOf(g *WithT, archive string) map[string]string {
+	packed := must.Get(os.Open(archive))(g)
+	defer packed.Close()
+	files := map[string]string{}
+	eachFile(g, must.Get(gzip.NewReader(packed))(g), func(header *tar.Header, content string) {
+		if header.Typeflag == tar.TypeReg {
+			files[header.Name] = content
+		}
+	})
+	return files
+}
+
+// eachFile calls do for each file of a tar, with its content.
+func eachFile(g *WithT, archive io.Reader, do func(*tar.Header, string)) {
+	for reader := tar.NewReader(archive); ; {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		g.Expect(err).NotTo(HaveOccurred())
+		do(header, string(must.Get(io.ReadAll(reader))(g)))
+	}
 }

@@ -103,10 +103,12 @@ func TestExplainLiveUsesTheSecretsOfTheUser(t *testing.T) {
 func TestExplainLiveThroughAForwardedPort(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	spec, secret := secured(t, func(by *certificates.Authority) certificates.Pair { return by.Server(t, "redis.live.svc") })
-	address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(spec)
-	p := newPatient(t, strings.Replace(spec, address, "redis.live.svc:6379", 1))
-	p.secret(secret)
+	var address string
+	p := newPatientWith(t, func(d *deployment) string {
+		spec := d.secured(func(by *certificates.Authority) certificates.Pair { return by.Server(t, "redis.live.svc") })
+		address = regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(spec)
+		return strings.Replace(spec, address, "redis.live.svc:6379", 1)
+	})
 	is := explained(t, g, p.name, "-n", p.namespace, "--live", "--redis-address", address)
 	g.Expect(is.Unreadable).To(BeEmpty())
 	g.Expect(is.Outstanding).To(HaveValue(BeZero()))

@@ -13,7 +13,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/must"
@@ -113,9 +112,7 @@ func TestIndexedJobsOfAnyName(t *testing.T) {
 // hosts are the host names of the Pods.
 func (s *scaledJob) hosts() (names []string) {
 	s.t.Helper()
-	var pods corev1.PodList
-	s.Expect(s.API.List(s.t.Context(), &pods, client.InNamespace(s.Namespace))).To(Succeed())
-	for _, pod := range pods.Items {
+	for _, pod := range s.pods() {
 		names = append(names, pod.Spec.Hostname)
 	}
 	return names

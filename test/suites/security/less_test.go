@@ -78,19 +78,20 @@ func replaced(t *testing.T, command []string, word string, by ...string) (change
 
 func TestTheDocumentedPermissionsAreEnough(t *testing.T) {
 	t.Parallel()
-	s := newScaledJob(t)
-	spec := s.follow(newClosedServer(t), documentedPermissions(t))
-	s.create(spec...)
-	s.expectNoticed()
-}
-
-func TestTheDocumentedPermissionsAreEnoughBeforeRedis7(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	server := newClosedServer(t, "--acl-pubsub-default", "allchannels")
-	spec := s.follow(server, replaced(t, documentedPermissions(t), "%R~jobs:*", "~jobs:*"))
-	s.create(spec...)
-	s.expectNoticed()
+	for version, c := range map[string]struct {
+		keys string
+		args []string
+	}{
+		"since Redis 7":  {"%R~jobs:*", nil},
+		"before Redis 7": {"~jobs:*", []string{"--acl-pubsub-default", "allchannels"}},
+	} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			s := newScaledJob(t)
+			s.create(s.follow(newClosedServer(t, c.args...), replaced(t, documentedPermissions(t), "%R~jobs:*", c.keys))...)
+			s.expectNoticed()
+		})
+	}
 }
 
 func TestTheDocumentedPermissionsAreEnoughInAnotherDatabase(t *testing.T) {

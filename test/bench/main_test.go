@@ -54,7 +54,8 @@ func TestCommandLine(t *testing.T) {
 		"-measure=jobs": `there is no measurement "jobs"`, "-contenders=kueue": `"kueue" is neither keda`,
 		"-scale=1,,2": `"" is not a number`, "-scale=0": `"0" is not a number`, "-samples=1": "too little", "-rounds=0": "too little", "more": "too many",
 	} {
-		g.Expect(parsed(wrong)).Error().To(MatchError(ContainSubstring(expected)), wrong)
+		_, err := parsed(wrong)
+		g.Expect(err).To(MatchError(ContainSubstring(expected)), wrong)
 	}
 }
 

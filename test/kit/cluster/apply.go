@@ -66,10 +66,9 @@ func (c *Cluster) applyFile(ctx context.Context, path string) error {
 	return errors.Join(c.Apply(ctx, file), file.Close())
 }
 
-// Apply creates or updates the objects of a stream of YAML documents, in their
-// order, by server-side apply. A namespaced object that names no namespace goes
-// to "default". After a CustomResourceDefinition it waits until the kind is
-// served.
+// Apply creates or updates the objects of a stream of YAML documents, in their order, by server-side apply. A
+// namespaced object that names no namespace goes to "default". After a CustomResourceDefinition it waits until the kind
+// is served.
 func (c *Cluster) Apply(ctx context.Context, documents io.Reader) error {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(documents))
 	for {

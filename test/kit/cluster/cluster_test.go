@@ -112,8 +112,7 @@ func newJob(namespace string, annotations map[string]string) *batchv1.Job {
 	}
 }
 
-// conditions returns a function that reads the job and returns the types of its
-// conditions that are true.
+// conditions returns a function that reads the job and returns the types of its conditions that are true.
 func conditions(t *testing.T, c client.Client, job *batchv1.Job) func(g Gomega) []batchv1.JobConditionType {
 	t.Helper()
 	return func(g Gomega) []batchv1.JobConditionType {

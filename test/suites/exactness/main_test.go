@@ -6,8 +6,7 @@
 // The operator runs as a process of its own against a real API server and a real Redis. Between it and the API server
 // stands a proxy that holds back watch events, so that the operator's cache is stale while a storm of messages makes it
 // decide again and again. A witness with a watch of its own, which nothing delays, counts every Job that was ever
-// created. The control is a reconciler written the usual way: the same tests must
-// fail for it.
+// created. The control is a reconciler written the usual way: the same tests must fail for it.
 package exactness
 
 import (

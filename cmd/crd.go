@@ -30,7 +30,7 @@ const (
 	// how long the request for it may take. Then the operator starts without having compared the fields.
 	schemaLag     = 5 * time.Second
 	schemaTimeout = 5 * time.Second
-	// installCRD tells users how to install the CRD.
+	// installCRD says how to install the CRD.
 	installCRD = "kubectl apply -f crds.yaml of the same release, or make install in its source"
 )
 

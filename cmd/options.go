@@ -116,8 +116,8 @@ func (o *options) bindRedisAccess(flags *flag.FlagSet) {
 		"The maximum `number` of Redis databases that the ScaledJobs of a namespace can use in total, over all "+
 			"servers. A Redis Cluster counts once for each master that has keys of them. 0 means no limit.")
 	flags.IntVar(&o.connectionsPerServer, "redis-connections-per-server", connection.DefaultConnections,
-		"The maximum `number` of connections to a Redis server, over all its databases. Reads leave two of them "+
-			"to notifications and client tracking, for which each database needs one. At least 3.")
+		"The maximum `number` of connections to a Redis server, over all its databases. Reads take at most all but two "+
+			"of them, and at least one. Notifications and client tracking take one for each database. At least 3.")
 }
 
 func (o *options) check(flags *flag.FlagSet) error {

@@ -122,11 +122,14 @@ func (m *manifest) template(f *Framework, image string) {
 		m.line("          restartPolicy: Never")
 	}
 	if f.Grace > 0 {
-		m.comment("          ", "After SIGTERM, the worker finishes its message: more than the longest one takes.", "")
+		m.comment("          ", "Longer than the longest message takes: after SIGTERM, the worker finishes it.", "")
 		m.line("          terminationGracePeriodSeconds: %d", f.Grace)
 	}
 	m.line("          containers:")
 	end := "A Job has to end: let the worker end after its message, or when the queue is empty"
+	if slices.ContainsFunc(f.Keys, func(key Key) bool { return key.Role != "" }) {
+		end = "A Job has to end: let the worker end after its message, or when no message waits or is in progress"
+	}
 	if f.End != "" {
 		end += ", with " + f.End
 	}

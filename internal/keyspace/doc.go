@@ -22,7 +22,7 @@
 //
 // A server confirms subscriptions even if it never publishes anything. So a [Watcher] also reports the verdict of
 // package verify: it reads the setting of the server, records which classes of events arrive, and receives the depths
-// that were read. A change of the verdict wakes; those that come by time alone are foretold by [State].
+// that were read. A change of the verdict wakes; those that come by time alone are announced by [State].
 //
 // # The files
 //

@@ -14,7 +14,7 @@ import (
 type State struct {
 	// Verdict says whether the growth of the keys is announced by notifications.
 	verify.Verdict
-	// Tracking says whether the server tells of changes because it tracks the keys.
+	// Tracking says whether the server notifies of changes because it tracks the keys.
 	Tracking verify.Tracking
 	// Watchers is how many ids watch keys of the same server.
 	Watchers int

@@ -148,7 +148,7 @@ func (w *Watcher) restored(e auth.Endpoint) {
 	}
 }
 
-// NeedLeaderElection tells the manager that only the leader subscribes.
+// NeedLeaderElection says that only the leader subscribes.
 func (w *Watcher) NeedLeaderElection() bool { return true }
 
 // Sources says which sources of events are used.

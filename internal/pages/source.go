@@ -32,7 +32,7 @@ func Source(source toolscache.ListerWatcher, strip toolscache.TransformFunc, log
 // paged is a source that does not stream.
 type paged struct{ *toolscache.ListWatch }
 
-// IsWatchListSemanticsUnSupported tells the informer to list.
+// IsWatchListSemanticsUnSupported makes the informer list.
 func (paged) IsWatchListSemanticsUnSupported() bool { return true }
 
 // list reads all pages.

@@ -165,7 +165,7 @@ func (r *Reader) readAll(ctx context.Context, client connection.Client, from ser
 	case refusal == nil:
 		return asked.readings(replies)
 	}
-	// The server has rejected the transaction or one of the commands. Without a transaction, the error tells which
+	// The server has rejected the transaction or one of the commands. Without a transaction, the error shows which
 	// command it was. A server that is only busy will take the next transaction.
 	found, err := asked.withoutTransaction(ctx, client, from)
 	if err == nil && failure.IsUnsupported(refusal) {

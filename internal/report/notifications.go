@@ -19,9 +19,9 @@ const Tracks = "Redis tracks the keys"
 // otherSource is the end of all messages for states without notifications: how the operator learns of growth then.
 var otherSource = map[verify.Tracking]string{
 	verify.NotTracked: " Until then the operator polls the queue.",
-	verify.TrackedUnproven: " Meanwhile Redis tracks the keys for the operator. Until it tells of a first change, the " +
+	verify.TrackedUnproven: " Meanwhile Redis tracks the keys for the operator. Until it reports a first change, the " +
 		"operator also polls the queue.",
-	verify.Tracked: " Meanwhile Redis tracks the keys and tells the operator of changes.",
+	verify.Tracked: " Meanwhile Redis tracks the keys and notifies the operator of changes.",
 }
 
 // withoutOtherSource returns the message without its end about the other source, which may change soon after.
@@ -80,8 +80,8 @@ var onlyTracking = map[verify.Tracking]string{
 	verify.NotTracked: "The server does not track the keys now, so the operator polls the queue, and tries again. If QueueConnected " +
 		"is False, its message has the cause. Otherwise, tracking needs Redis 6 or newer and the permission +client|tracking; the " +
 		"operator's log has the answer of Redis.",
-	verify.TrackedUnproven: "Redis tracks the keys for the operator. Until it tells of a first change, the operator also polls the queue.",
-	verify.Tracked:         "Redis tracks the keys and tells the operator of changes.",
+	verify.TrackedUnproven: "Redis tracks the keys for the operator. Until it reports a first change, the operator also polls the queue.",
+	verify.Tracked:         "Redis tracks the keys and notifies the operator of changes.",
 }
 
 // notificationsActive returns the condition NotificationsActive; nil while the watcher has no verdict.

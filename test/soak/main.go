@@ -6,7 +6,7 @@
 // ScaledJobs come and go, some name servers that are none, the faults of the folder
 // faults strike the servers at random, the API server is restarted, and in the first
 // third of the time the operator is, by SIGKILL or SIGTERM. Nothing but notifications
-// tells the operator of a message: the resync is an hour away, and the polling
+// notifies the operator of a message: the resync is an hour away, and the polling
 // fall-back is off.
 //
 //	go run ./test/soak -minutes=10 -seed=1

@@ -22,7 +22,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
-// observer tells of the Jobs of one ScaledJob.
+// observer reports the Jobs of one ScaledJob.
 type observer interface {
 	// Created is how many there ever were, and Unfinished the names of those left.
 	Created() int

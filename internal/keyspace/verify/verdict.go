@@ -53,16 +53,16 @@ type Verdict struct {
 	ConfigureRefused bool
 }
 
-// Tracking says whether the server tells of changes of keys because it tracks them.
+// Tracking says whether the server notifies of changes of keys because it tracks them.
 type Tracking int
 
 // The states of tracking.
 const (
 	// NotTracked means that not all keys are tracked, or that depths grew without a message.
 	NotTracked Tracking = iota
-	// TrackedUnproven means that all keys are tracked, but the server has not told of any change yet.
+	// TrackedUnproven means that all keys are tracked, but the server has not reported any change yet.
 	TrackedUnproven
-	// Tracked means that all keys are tracked, and that the server tells of changes.
+	// Tracked means that all keys are tracked, and that the server notifies of changes.
 	Tracked
 )
 

@@ -41,7 +41,7 @@ func NewResolver(secrets Secrets, allowInsecure bool) *Resolver {
 	return &Resolver{secrets: secrets, allowInsecure: allowInsecure, reading: make(chan struct{}, readsAtOnce)}
 }
 
-// Load reads the Secrets that an endpoint names and returns its credentials. The message of the error tells the user
+// Load reads the Secrets that an endpoint names and returns its credentials. The message of the error shows the user
 // what to correct. [Revoked] reports what the error means for credentials that were loaded earlier.
 func (r *Resolver) Load(ctx context.Context, e Endpoint) (*Credentials, *failure.Error) {
 	loaded, err := r.load(ctx, e)

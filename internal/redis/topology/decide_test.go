@@ -523,6 +523,7 @@ func TestRepliesOfNodes(t *testing.T) {
 		"no list": "OK", "an element": []any{int64(1)}, "a short range": []any{[]any{int64(0), int64(1)}},
 		"no master": []any{[]any{int64(0), int64(1), "x"}}, "a slot too many": []any{slots(0, 16384, node("h", int64(1), "a"))},
 		"backwards": []any{slots(2, 1, node("h", int64(1), "a"))}, "below": []any{slots(-1, 1, node("h", int64(1), "a"))},
+		"no first slot": []any{[]any{nil, int64(1), node("h", int64(1), "a")}}, "no last slot": []any{[]any{int64(0), "1", node("h", int64(1), "a")}},
 		"a bad host": []any{slots(0, 1, node("h\r\n", int64(1), "a"))}, "a bad port": []any{slots(0, 1, node("h", int64(-1), "a"))},
 	} {
 		_, err := parseNodes(reply, "", asked)

@@ -32,7 +32,7 @@ var rivalLines = []rivalLine{
 	{"burst", "burst of 1000", "1,000 messages at once"},
 	{"fanout50", "300 queues get a message each within 1s, p50", "300 queues get a message each, median"},
 	{"fanout99", "300 queues get a message each within 1s, p99", "300 queues get a message each, 99 %"},
-	{"surplus", workSurplus, "300 queues get a message each, most surplus Jobs"},
+	{"surplus", workSurplus, "300 queues get a message each, surplus Jobs in the worst run"},
 	{"limit", "300 messages, 10 Jobs at once, until all are processed", "300 messages for 10 Jobs at a time, until all are processed"},
 	{"cpu", "20000 pushes/s to a queue at its limit, 30s, CPU", "CPU for 20,000 pushes per second to a queue at `maxReplicas`"},
 }

@@ -195,7 +195,7 @@ func TestAnUpgradeOfTheCRDReplacesNothing(t *testing.T) {
 		client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)))).To(Succeed())
 	s.startOperator()
 	s.Eventually(func() []types.UID { return s.uids("worker") }).
-		Should(And(HaveLen(3), Not(ContainElement(BeElementOf(first)))), "an edit while no operator was there, and nothing tells of it")
+		Should(And(HaveLen(3), Not(ContainElement(BeElementOf(first)))), "an edit while no operator was there, and nothing reports it")
 }
 
 // edit changes the image.

@@ -132,7 +132,7 @@ func conditionTable(t *testing.T) map[string][]string {
 	return reasons
 }
 
-// An event has a reason of its own, or that of the condition whose loss it tells of.
+// An event has a reason of its own, or that of the condition whose loss it reports.
 func TestEveryEventIsDocumented(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

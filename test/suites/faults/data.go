@@ -91,7 +91,7 @@ func rename() QueueFault {
 	}, strikeRename}
 }
 
-// told is for a change of a key that the server tells of.
+// told is for a change of a key that the server reports.
 func told(change func(context.Context, *Queue) error) queueStrike {
 	return func(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
 		return errors.Join(change(ctx, q), q.awaitDepth(ctx), meanwhile(ctx))
@@ -105,7 +105,7 @@ func strikeNamesake(ctx context.Context, q *Queue, _ time.Duration, meanwhile Me
 		q.AwaitRest(ctx), q.awaitDepth(ctx), meanwhile(ctx))
 }
 
-// unannounced is for a change of a key that no notification tells of.
+// unannounced is for a change of a key that no notification reports.
 func unannounced(change func(context.Context, *Queue) error) queueStrike {
 	return func(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
 		return errors.Join(

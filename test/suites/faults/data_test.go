@@ -49,7 +49,7 @@ func TestFaultsOfOneTrackedQueue(t *testing.T) {
 	}
 }
 
-// Redis tells subscribers of these changes, but not connections for which it tracks keys: there the resync finds them.
+// Redis notifies subscribers of these changes, but not connections for which it tracks keys: there the resync finds them.
 func TestChangesOfConsumerGroups(t *testing.T) {
 	t.Parallel()
 	const entries, lastEntry = 3, "18446744073709551615-1"

@@ -46,7 +46,7 @@ var sections = map[string]section{
 	"no-jobs.md#The API server creates no Jobs": {"a quota refuses Jobs", []string{
 		`quota.*jobs`, `count/jobs.batch +0 +0`, anything, `by:quota`, `patched`, `patched`,
 	}},
-	"no-jobs.md#No Job is due": {"Pods never become ready", []string{anything, `:jobs 2`}},
+	"no-jobs.md#No Job is desired or allowed": {"Pods never become ready", []string{anything, `:jobs 2`}},
 	"too-many-jobs.md#Jobs run and the messages stay": {"Jobs fail", []string{
 		`worker-\S+ +Failed`, `Pods Statuses:.* 1 Failed`, notRun + "no container runs", `20\d\d-`,
 	}},

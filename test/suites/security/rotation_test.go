@@ -110,7 +110,7 @@ func rotatePasswordInSecretFirst(s *scaledJob) (*server, []scene.Change, func())
 	}
 }
 
-// refusedSignIn is how ACL LOG tells of credentials that were wrong.
+// refusedSignIn is how ACL LOG reports credentials that were wrong.
 func refusedSignIn() types.GomegaMatcher { return HavePrefix("auth ") }
 
 func rotateAuthority(s *scaledJob) (*server, []scene.Change, func()) {

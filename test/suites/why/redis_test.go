@@ -779,7 +779,7 @@ func notifying() []situation {
 				s.push(1)
 			},
 			says: silent(no, scaledjobv1.ReasonNotConfigured,
-				"CONFIG SET notify-keyspace-events", "Meanwhile Redis tracks the keys and tells the operator of changes"),
+				"CONFIG SET notify-keyspace-events", "Meanwhile Redis tracks the keys and notifies the operator of changes"),
 			cure: func(s *stage) { s.redis("config", "set", "notify-keyspace-events", "Klg") },
 			then: subscribed,
 		},
@@ -852,7 +852,7 @@ func notifying() []situation {
 			},
 			says: silent(no, scaledjobv1.ReasonTooManyNotifications, "more keyspace notifications"),
 			cure: func(s *stage) { s.push(1) }, // The first change shows that Redis tracks the keys.
-			then: wellAnd(silent(no, scaledjobv1.ReasonTooManyNotifications, "Redis tracks the keys and tells the operator of changes")),
+			then: wellAnd(silent(no, scaledjobv1.ReasonTooManyNotifications, "Redis tracks the keys and notifies the operator of changes")),
 		},
 		lacks("no-permission-to-subscribe", "SUBSCRIBE", "-subscribe", "+subscribe"),
 		lacks("no-permission-for-channel", "the channel __keyspace@0__:", "resetchannels", "&*"),

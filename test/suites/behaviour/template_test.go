@@ -66,23 +66,6 @@ func (s *scaledJob) allowJobs(count int64) *corev1.ResourceQuota {
 	return must.Get(s.Limit(s.t.Context(), "jobs", map[corev1.ResourceName]int64{jobCount: count}))(s)
 }
 
-// podFailurePolicy takes no other restartPolicy than Never.
-func TestUnsetRestartPolicyBecomesNeverWithPodFailurePolicy(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.JobTemplate.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
-			Action: batchv1.PodFailurePolicyActionIgnore,
-			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{
-				{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue},
-			},
-		}}}
-	})
-	s.Push(1)
-	s.Expect(s.job().Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyNever))
-	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
-}
-
 // The host of a Pod has the name of its Job and the index, which must be a DNS label. About three of four Jobs have a
 // hash with as many digits as there can be.
 func TestIndexedJobsOfAnyName(t *testing.T) {

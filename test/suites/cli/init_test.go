@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/internal/frameworks"
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
@@ -26,7 +27,7 @@ func TestTheAPIServerAcceptsWhatInitPrints(t *testing.T) {
 			g.Expect(is.code).To(BeZero(), is.errOut)
 			withAll := strings.ReplaceAll(strings.ReplaceAll(is.out, "  # - name", "  - name"), "  #   ", "    ")
 			for _, manifest := range []string{is.out, withAll} {
-				objects := manifests(g, manifest)
+				objects := must.Get(manifests.Parse(manifest))(g)
 				g.Expect(objects).To(HaveLen(1))
 				g.Expect(strict.Create(t.Context(), objects[0], client.DryRunAll)).To(Succeed(), manifest)
 			}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
@@ -62,21 +63,16 @@ func TestServiceMonitorOfThePageIsThatOfTheChart(t *testing.T) {
 func TestRolesOfThePageAreForTheManifests(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	manifests := must.Get(render.Kustomizations(t.Context(), "default"))(g)
-	var shown []*unstructured.Unstructured
-	for document := range strings.SplitSeq(onPage(t, "scraping-rbac.yaml"), "---\n") {
-		object := &unstructured.Unstructured{}
-		g.Expect(yaml.UnmarshalStrict([]byte(document), &object.Object)).To(Succeed())
-		shown = append(shown, object)
-	}
+	installed := must.Get(render.Kustomizations(t.Context(), "default"))(g)
+	shown := must.Get(manifests.Parse(onPage(t, "scraping-rbac.yaml")))(g)
 	reading := only[rbacv1.ClusterRoleBinding](g, shown, "ClusterRoleBinding")
 	finding := only[rbacv1.RoleBinding](g, shown, "RoleBinding")
 	role := only[rbacv1.Role](g, shown, "Role")
 	g.Expect(finding.Subjects).To(Equal(reading.Subjects))
 	g.Expect(finding.RoleRef).To(Equal(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name}))
-	g.Expect([]string{role.Namespace, finding.Namespace}).To(HaveEach(only[corev1.Service](g, manifests, "Service").Namespace))
+	g.Expect([]string{role.Namespace, finding.Namespace}).To(HaveEach(only[corev1.Service](g, installed, "Service").Namespace))
 
-	readers := slices.DeleteFunc(ofKind(manifests, "ClusterRole"), func(object *unstructured.Unstructured) bool {
+	readers := slices.DeleteFunc(ofKind(installed, "ClusterRole"), func(object *unstructured.Unstructured) bool {
 		return object.GetName() != reading.RoleRef.Name
 	})
 	g.Expect(readers).To(HaveLen(1))
@@ -89,8 +85,8 @@ func TestRolesOfThePageAreForTheManifests(t *testing.T) {
 func TestScrapeConfigurationOfThePageFindsThePods(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	manifests := must.Get(render.Kustomizations(t.Context(), "default"))(g)
-	operator := only[appsv1.Deployment](g, manifests, "Deployment")
+	installed := must.Get(render.Kustomizations(t.Context(), "default"))(g)
+	operator := only[appsv1.Deployment](g, installed, "Deployment")
 	var shown struct {
 		ScrapeConfigs []struct {
 			Discovery []struct {
@@ -123,5 +119,5 @@ func TestScrapeConfigurationOfThePageFindsThePods(t *testing.T) {
 			kept = append(kept, port.ContainerPort)
 		}
 	}
-	g.Expect(kept).To(ConsistOf(only[corev1.Service](g, manifests, "Service").Spec.Ports[0].Port))
+	g.Expect(kept).To(ConsistOf(only[corev1.Service](g, installed, "Service").Spec.Ports[0].Port))
 }

@@ -12,8 +12,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
@@ -114,9 +114,7 @@ func TestEachExampleHasItsRow(t *testing.T) {
 	var all, played []string
 	for _, file := range files {
 		content := must.Get(os.ReadFile(file))(g)
-		for document := range strings.SplitSeq(string(content), "---\n") {
-			object := unstructured.Unstructured{}
-			g.Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed())
+		for _, object := range must.Get(manifests.Parse(string(content)))(g) {
 			if object.GetKind() == "ScaledJob" && filepath.Base(file) != "impossible.yaml" {
 				all = append(all, filepath.Base(file)+" "+object.GetName())
 			}

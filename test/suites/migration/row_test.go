@@ -23,6 +23,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/cli"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -162,12 +163,9 @@ func (r row) manifest(s *stage, replacer *strings.Replacer) (objects []*unstruct
 		content := must.Get(os.ReadFile(filepath.Join(examples, file)))(s)
 		text = string(content)
 	}
-	for document := range strings.SplitSeq(replacer.Replace(text+"\n---\n"+r.extra), "---\n") {
-		object := &unstructured.Unstructured{}
-		s.Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed())
+	for _, object := range must.Get(manifests.Parse(replacer.Replace(text + "\n---\n" + r.extra)))(s) {
 		object.SetNamespace(s.namespace)
 		switch {
-		case len(object.Object) == 0, object.GetKind() == "":
 		case object.GetKind() != "ScaledJob":
 			objects = append(objects, object)
 		case name == "" || object.GetName() == name:

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
@@ -42,7 +43,7 @@ func TestTheChartRendersWhatIsAccepted(t *testing.T) {
 			g := NewWithT(t)
 			manifest := must.Get(release(values).Manifest(t.Context()))(g)
 			g.Expect(dryRun(t, manifest)).To(Succeed())
-			objects := must.Get(render.Parse(manifest))(g)
+			objects := must.Get(manifests.Parse(manifest))(g)
 			output, err := exec.CommandContext(t.Context(), path, append(arguments(g, objects), "--version")...).CombinedOutput()
 			g.Expect(err).NotTo(HaveOccurred(), string(output))
 		})

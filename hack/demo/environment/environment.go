@@ -96,7 +96,7 @@ func (e *Environment) startOperator(ctx context.Context, _ io.Writer) error {
 	if err := operator.Install(ctx, e.cluster); err != nil {
 		return err
 	}
-	e.Operator = newOperator(e.cluster)
+	e.Operator = &Operator{cluster: e.cluster, crashed: make(chan struct{}, 1)}
 	return e.Operator.Start(ctx)
 }
 

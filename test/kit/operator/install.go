@@ -64,12 +64,6 @@ func render(ctx context.Context, bundle string) (string, error) {
 	return programs.Kustomize(ctx, filepath.Join(root, "config", bundle))
 }
 
-// crdFolder is the folder with the CustomResourceDefinitions.
-func crdFolder() (string, error) {
-	root, err := programs.Root()
-	return filepath.Join(root, "config", "crd", "bases"), err
-}
-
 func withoutDeployments(manifest string) (io.Reader, error) {
 	objects, err := manifests.Parse(manifest)
 	if err != nil {
@@ -92,11 +86,11 @@ func withoutDeployments(manifest string) (io.Reader, error) {
 // StartCluster starts a cluster with the CRD and the other objects of the operator installed, and returns it with a
 // client of the administrator. The garbage collector and quotas know ScaledJobs from the start.
 func StartCluster(ctx context.Context, opts cluster.Options) (*cluster.Cluster, client.WithWatch, error) {
-	crds, err := crdFolder()
+	root, err := programs.Root()
 	if err != nil {
 		return nil, nil, err
 	}
-	opts.CRDs = append(opts.CRDs, crds)
+	opts.CRDs = append(opts.CRDs, filepath.Join(root, "config", "crd", "bases"))
 	control, err := cluster.Start(ctx, opts)
 	if err != nil {
 		return nil, nil, err

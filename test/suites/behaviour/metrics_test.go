@@ -120,12 +120,7 @@ func TestLabelOfAQueueIsEscapedAndBounded(t *testing.T) {
 // series are the metrics of the ScaledJob, by name and outcome.
 func (s *scaledJob) series() map[string]float64 {
 	s.t.Helper()
-	return s.exposed(append(s.ofScaledJob(), fmt.Sprintf("queue=%q", s.Queue))...)
-}
-
-// ofScaledJob are the labels of the ScaledJob, whatever its queue is.
-func (s *scaledJob) ofScaledJob() []string {
-	return []string{fmt.Sprintf("namespace=%q", s.Namespace), fmt.Sprintf("scaledjob=%q", s.Name)}
+	return s.exposed(fmt.Sprintf("namespace=%q", s.Namespace), fmt.Sprintf("scaledjob=%q", s.Name), fmt.Sprintf("queue=%q", s.Queue))
 }
 
 // seriesOfRedis are the metrics of the Redis server, by name and reason.

@@ -355,7 +355,7 @@ func TestStoppedInMidBatch(t *testing.T) {
 	g.Eventually(late.Held).WithTimeout(timeout).Should(Equal(createsAtOnce))
 	var stop errgroup.Group
 	stop.Go(func() error { return stopped.Stop(t.Context()) })
-	s.awaitSilence(t)
+	g.Eventually(s.Subscribers).WithContext(t.Context()).WithTimeout(timeout).Should(BeZero())
 	g.Expect(late.Release()).To(Succeed())
 	g.Expect(stop.Wait()).To(Succeed(), "with status 0")
 	g.Expect(late.Abandoned()).To(BeZero(), "creates that the operator did not wait for")

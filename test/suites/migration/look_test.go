@@ -63,10 +63,6 @@ type line struct {
 	Pending *int `json:"Number of pending Jobs"`
 }
 
-func newJournal(path string) *journal {
-	return &journal{path: path, looks: map[string]int{}, stops: map[string]int{}, jobs: map[string]jobCounts{}}
-}
-
 // of returns what the log has of a ScaledJob until now.
 func (j *journal) of(namespace, name string) (looks, stops int, jobs jobCounts, err error) {
 	j.mu.Lock()

@@ -103,7 +103,7 @@ func TestTheDocumentedPermissionsAreEnoughInAnotherDatabase(t *testing.T) {
 	server := newClosedServer(t)
 	spec := s.follow(server, append(documentedPermissions(t), strings.Fields(row[2])...))
 	s.Redis = server.in(database)
-	s.create(with(spec, inDatabase(int32(database)))...)
+	s.create(with(spec, func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.Database = int32(database) })...)
 	s.expectNoticed()
 }
 

@@ -235,7 +235,7 @@ func history() situation {
 			s.push(1)
 		},
 		says:  claim{kind: scaledjobv1.ConditionScalingLimited, status: no, reason: scaledjobv1.ReasonNotLimited},
-		event: normal("DeletedHistory"),
+		event: event{kind: corev1.EventTypeNormal, reason: "DeletedHistory"},
 	}
 }
 

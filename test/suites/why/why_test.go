@@ -71,10 +71,6 @@ func warning(reason string, words ...string) event {
 	return event{corev1.EventTypeWarning, reason, words}
 }
 
-func normal(reason string, words ...string) event {
-	return event{corev1.EventTypeNormal, reason, words}
-}
-
 const (
 	yes = metav1.ConditionTrue
 	no  = metav1.ConditionFalse

@@ -40,6 +40,8 @@ func (f *Framework) Manifest(choices Choices, width int) string {
 	m.line("  redisAddress: %s", scalar(choices.RedisAddress))
 	m.comment("  ", "The number of messages for one Job.", "")
 	m.line("  threshold: %d", choices.Threshold)
+	m.comment("  ", "The maximum number of Jobs at a time.", "")
+	m.line("  maxReplicas: %d", scaledjobv1.DefaultMaxReplicas)
 	if f.Strategy != "" {
 		m.line("  scalingStrategy:")
 		m.line("    type: %s", f.Strategy)
@@ -128,7 +130,7 @@ func (m *manifest) template(f *Framework, image string) {
 	m.line("          containers:")
 	end := "A Job has to end: let the worker end after its message, or when the queue is empty"
 	if slices.ContainsFunc(f.Keys, func(key Key) bool { return key.Role != "" }) {
-		end = "A Job has to end: let the worker end after its message, or when no message waits or is in progress"
+		end = "A Job has to end: let the worker end after its message, or when none is left to wait for"
 	}
 	if f.End != "" {
 		end += ", with " + f.End

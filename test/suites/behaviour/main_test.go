@@ -90,5 +90,5 @@ func startShared(ctx context.Context) error {
 
 // stop ends what runs. That the shared operator ends well is a test as well.
 func stop(ctx context.Context) error {
-	return errors.Join(shared.operator.Stop(ctx), shared.redis.Stop(), shared.ControlPlane.Stop(), withoutOperator.Stop())
+	return errors.Join(shared.operator.Stop(ctx), shared.redis.Stop(), shared.Stop(), withoutOperator.Stop())
 }

@@ -58,5 +58,5 @@ func start(ctx context.Context) error {
 }
 
 func stop(ctx context.Context) error {
-	return errors.Join(removeWorkers(), shared.operator.Stop(ctx), shared.redis.Stop(), shared.ControlPlane.Stop())
+	return errors.Join(removeWorkers(), shared.operator.Stop(ctx), shared.redis.Stop(), shared.Stop())
 }

@@ -113,7 +113,7 @@ func (s *setting) stop(ctx context.Context) (err error) {
 			}
 		}
 	}
-	return errors.Join(err, s.ControlPlane.Stop())
+	return errors.Join(err, s.Stop())
 }
 
 // stop ends what runs. That the operators end well is a test as well.

@@ -165,6 +165,6 @@ func awaitReady(ctx context.Context, s *scene.ScaledJob) error {
 func stop(ctx context.Context) error {
 	return errors.Join(
 		stage.classic.Stop(ctx), stage.native.Stop(ctx), stage.doubled.Stop(ctx), stage.standby.Stop(ctx), stage.leader.Stop(ctx),
-		stage.notifying.Stop(), stage.silent.Stop(), stage.ControlPlane.Stop(),
+		stage.notifying.Stop(), stage.silent.Stop(), stage.Stop(),
 	)
 }

@@ -14,6 +14,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
@@ -42,8 +43,7 @@ func newModule(t *testing.T) string {
 	g := NewWithT(t)
 	all := maps.Clone(files)
 	for _, of := range []string{"test.sh", "programs.sh", "tools/go.mod", "tools/go.sum"} {
-		content, err := os.ReadFile(of)
-		g.Expect(err).NotTo(HaveOccurred())
+		content := must.Get(os.ReadFile(of))(g)
 		all["hack/"+of] = string(content)
 	}
 	root := t.TempDir()
@@ -77,8 +77,7 @@ func TestWhatFailsInEitherHalfIsListed(t *testing.T) {
 		"  make test PACKAGES=./internal/scaling  # panic: told",
 		"  make test PACKAGES=./test/suites/api RUN='^TestFails$'",
 	}
-	cgo, err := exec.CommandContext(t.Context(), "go", "env", "CGO_ENABLED").Output()
-	g.Expect(err).NotTo(HaveOccurred())
+	cgo := must.Get(exec.CommandContext(t.Context(), "go", "env", "CGO_ENABLED").Output())(g)
 	if string(cgo) == "1\n" { // Without it there is no race detector.
 		want = append(want, "  make test PACKAGES=./internal/queue RUN='^TestOnlyWithRaceDetector$'")
 	}

@@ -9,20 +9,19 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/kit/dashboards"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // A panel of another name would be drawn without lines.
 func TestThePanelsExist(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	queries, err := dashboards.Read("../../config/grafana")
-	g.Expect(err).NotTo(HaveOccurred())
+	queries := must.Get(dashboards.Read("../../config/grafana"))(g)
 	for name, panels := range pictures {
 		for _, panel := range panels {
-			_, err := queriesOf(queries, name, panel[0])
-			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(queriesOf(queries, name, panel[0])).Error().NotTo(HaveOccurred())
 		}
 	}
-	_, err = queriesOf(queries, "operator", "Renamed")
+	_, err := queriesOf(queries, "operator", "Renamed")
 	g.Expect(err).To(MatchError(`the dashboard operator has no panel "Renamed" with a query`))
 }

@@ -114,7 +114,8 @@ func (d *demo) playAndConclude(ctx context.Context) error {
 	if len(results) > 0 {
 		d.lines.line("%s", scene.Summary(results))
 	}
-	if failedChecks(results) && (err == nil || endedByUser(err)) {
+	failed := slices.ContainsFunc(results, func(result scene.Result) bool { return len(result.FailedChecks) > 0 })
+	if failed && (err == nil || endedByUser(err)) {
 		return errors.New("some checks failed")
 	}
 	if err != nil {
@@ -126,10 +127,6 @@ func (d *demo) playAndConclude(ctx context.Context) error {
 		<-ctx.Done()
 	}
 	return nil
-}
-
-func failedChecks(results []scene.Result) bool {
-	return slices.ContainsFunc(results, func(result scene.Result) bool { return len(result.FailedChecks) > 0 })
 }
 
 // play plays the scenes and shows them. Both end together.

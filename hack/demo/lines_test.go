@@ -18,8 +18,7 @@ func TestLinesLetsProgressInterruptALine(t *testing.T) {
 	l := &lines{out: &out}
 
 	l.piece("  etcd")
-	_, err := fmt.Fprintln(l, "building etcd: 10s …")
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(fmt.Fprintln(l, "building etcd: 10s …")).Error().NotTo(HaveOccurred())
 	l.piece("  12.0 s")
 	l.end()
 	g.Expect(out.String()).To(Equal("  etcd\n    building etcd: 10s …\n  etcd  12.0 s\n"))

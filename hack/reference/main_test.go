@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 const definition = `
@@ -43,8 +45,7 @@ spec:
 func TestThePageOfADefinition(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	text, err := page([]byte(definition))
-	g.Expect(err).NotTo(HaveOccurred())
+	text := must.Get(page([]byte(definition)))(g)
 	g.Expect(text).To(ContainSubstring("## spec\n\nWhat is wanted.\n\n" +
 		"- **`size`** (integer, required, at least 1)\\\n  The size.\n" +
 		"- **`color`** (one of `Red`, `Blue`, default `Red`)\\\n  Red (default) or Blue.\n" +

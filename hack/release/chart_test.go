@@ -4,38 +4,19 @@
 package main
 
 import (
-	"archive/tar"
-	"compress/gzip"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/yaml"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // chartOf reads the files of the chart in dist.
 func chartOf(g *WithT, r *release) map[string]string {
-	file, err := os.Open(filepath.Join(r.dist, "scaledjob-operator-1.2.3.tgz"))
-	g.Expect(err).NotTo(HaveOccurred())
-	defer file.Close()
-	unpacked, err := gzip.NewReader(file)
-	g.Expect(err).NotTo(HaveOccurred())
-	files := map[string]string{}
-	for reader := tar.NewReader(unpacked); ; {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return files
-		}
-		g.Expect(err).NotTo(HaveOccurred())
-		if header.Typeflag == tar.TypeReg {
-			content, err := io.ReadAll(reader)
-			g.Expect(err).NotTo(HaveOccurred())
-			files[header.Name] = string(content)
-		}
-	}
+	return filesOf(g, filepath.Join(r.dist, "scaledjob-operator-1.2.3.tgz"))
 }
 
 func TestChartHasVersionAndImage(t *testing.T) {
@@ -69,8 +50,7 @@ annotations:
 func TestTheChartOfTheSourceGetsVersionAndImage(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	files, err := chartFiles(filepath.Join(sources, chartFolder))
-	g.Expect(err).NotTo(HaveOccurred())
+	files := must.Get(chartFiles(filepath.Join(sources, chartFolder)))(g)
 	g.Expect(files).To(And(HaveKey("templates/deployment.yaml"), HaveKey("files/crd.yaml")))
 	g.Expect(prepared(t, "", "registry.example/operator").stamp(files, digest)).To(Succeed())
 	var chart struct{ Version, AppVersion string }

@@ -13,6 +13,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestFilesOfOtherReleasesAreDeleted(t *testing.T) {
@@ -57,8 +59,7 @@ func TestADistInWhichNoFileCanBeCreated(t *testing.T) {
 	g := NewWithT(t)
 	r := prepared(t, tree(t), project)
 	deleted := t.TempDir()
-	folder, err := os.Open(deleted)
-	g.Expect(err).NotTo(HaveOccurred())
+	folder := must.Get(os.Open(deleted))(g)
 	defer folder.Close()
 	g.Expect(os.Remove(deleted)).To(Succeed())
 	r.dist = fmt.Sprintf("/proc/self/fd/%d", folder.Fd())
@@ -76,10 +77,8 @@ func TestChecksumsAreThoseOfSha256sum(t *testing.T) {
 	write(t, dist, "a", "one")
 	write(t, dist, "SHA256SUMS", "old")
 	g.Expect(writeChecksums(dist)).To(Succeed())
-	out, err := command(t.Context(), dist, nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
-	g.Expect(err).NotTo(HaveOccurred())
+	out := must.Get(command(t.Context(), dist, nil, "sha256sum", "--check", "--strict", "SHA256SUMS"))(g)
 	g.Expect(string(out)).To(Equal("a: OK\nb: OK\n"))
 	write(t, dist, "a", "changed")
-	_, err = command(t.Context(), dist, nil, "sha256sum", "--check", "SHA256SUMS")
-	g.Expect(err).To(HaveOccurred())
+	g.Expect(command(t.Context(), dist, nil, "sha256sum", "--check", "SHA256SUMS")).Error().To(HaveOccurred())
 }

@@ -11,16 +11,15 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 func TestHelpListsEveryTarget(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	makefile, err := os.ReadFile(filepath.Join(sources, "Makefile"))
-	g.Expect(err).NotTo(HaveOccurred())
-	help, err := runMake(t, "help")
-	g.Expect(err).NotTo(HaveOccurred())
+	makefile := must.Get(os.ReadFile(filepath.Join(sources, "Makefile")))(g)
+	help := must.Get(runMake(t, "help"))(g)
 	targets := regexp.MustCompile(`(?m)^([^\s:]+):.*## `).FindAllSubmatch(makefile, -1)
 	g.Expect(targets).NotTo(BeEmpty())
 	for _, target := range targets {
@@ -49,8 +48,7 @@ func TestDeployAndUndeployHandOverTheManifest(t *testing.T) {
 		"deploy":   `^apply -f (\S+)\nthe manifest\n`,
 		"undeploy": `^delete --ignore-not-found -l app.kubernetes.io/name=scaledjob-operator -f (\S+)\nthe manifest\n`,
 	} {
-		out, err := runMake(t, target, "KUBECTL="+filepath.Join(folder, "kubectl"), "RELEASE=echo the")
-		g.Expect(err).NotTo(HaveOccurred())
+		out := must.Get(runMake(t, target, "KUBECTL="+filepath.Join(folder, "kubectl"), "RELEASE=echo the"))(g)
 		g.Expect(string(out)).To(MatchRegexp(want))
 		g.Expect(regexp.MustCompile(want).FindStringSubmatch(string(out))[1]).NotTo(BeAnExistingFile())
 	}

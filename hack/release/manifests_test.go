@@ -13,6 +13,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 const digest = "sha256:0123456789012345678901234567890123456789012345678901234567890123"
@@ -89,8 +91,7 @@ func TestAnImageThatCannotBeSetIsNoticed(t *testing.T) {
 	g := NewWithT(t)
 	r := prepared(t, tree(t), "registry.example/operator")
 	file := filepath.Join("config", "manager", "manager.yaml")
-	content, err := os.ReadFile(filepath.Join(r.root, file))
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(filepath.Join(r.root, file)))(g)
 	write(t, r.root, file, strings.ReplaceAll(string(content), "image: scaledjob-operator:", "image: other:"))
 	g.Expect(r.printManifest(t.Context())).To(MatchError(
 		`config/default: it needs the line "        image: scaledjob-operator:latest", once`))

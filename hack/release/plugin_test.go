@@ -21,6 +21,7 @@ import (
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/yaml"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
@@ -50,36 +51,22 @@ func TestKrewGetsTheArchiveOfEachPlatform(t *testing.T) {
 		g.Expect(folder).To(Equal("https://downloads.example/v1.2.3/"))
 		g.Expect(file).To(HavePrefix("kubectl-scaledjob-v1.2.3-" + platform.OS + "-" + platform.Architecture + "."))
 		g.Expect(fmt.Sprintf("%x", sha256.Sum256([]byte(r.read(t, file))))).To(Equal(offer.Sha256))
-		files := unpacked(t, filepath.Join(r.dist, file))
+		files := unpacked(g, filepath.Join(r.dist, file))
 		g.Expect(files).To(HaveKeyWithValue(offer.Bin, "kubectl-scaledjob for "+platform.String()))
 		g.Expect(files).To(HaveKeyWithValue("LICENSE", ContainSubstring("Apache License")))
 	}
 }
 
 // unpacked returns the files of an archive.
-func unpacked(t *testing.T, archive string) map[string]string {
-	t.Helper()
-	g := NewWithT(t)
-	files := map[string]string{}
-	if strings.HasSuffix(archive, ".zip") {
-		content, err := zip.OpenReader(archive)
-		g.Expect(err).NotTo(HaveOccurred())
-		defer content.Close()
-		for _, file := range content.File {
-			opened, err := file.Open()
-			g.Expect(err).NotTo(HaveOccurred())
-			text, err := io.ReadAll(opened)
-			g.Expect(err).NotTo(HaveOccurred())
-			files[file.Name] = string(text)
-		}
-		return files
+func unpacked(g *WithT, archive string) map[string]string {
+	if strings.HasSuffix(archive, ".tar.gz") {
+		return filesOf(g, archive)
 	}
-	names, err := command(t.Context(), "", nil, "tar", "-tzf", archive)
-	g.Expect(err).NotTo(HaveOccurred())
-	for name := range strings.FieldsSeq(string(names)) {
-		content, err := command(t.Context(), "", nil, "tar", "-xzOf", archive, name)
-		g.Expect(err).NotTo(HaveOccurred())
-		files[name] = string(content)
+	content := must.Get(zip.OpenReader(archive))(g)
+	defer content.Close()
+	files := map[string]string{}
+	for _, file := range content.File {
+		files[file.Name] = string(must.Get(io.ReadAll(must.Get(file.Open())(g)))(g))
 	}
 	return files
 }
@@ -92,8 +79,7 @@ func TestAZipFromBeforeTheFormat(t *testing.T) {
 	r.created = time.Unix(0, 0).UTC()
 	g.Expect(os.Mkdir(r.dist, 0o755)).To(Succeed())
 	g.Expect(r.makePlugins(t.Context(), []v1.Platform{{OS: windows, Architecture: "arm64"}})).To(Succeed())
-	archive, err := zip.OpenReader(filepath.Join(r.dist, "kubectl-scaledjob-v1.2.3-windows-arm64.zip"))
-	g.Expect(err).NotTo(HaveOccurred())
+	archive := must.Get(zip.OpenReader(filepath.Join(r.dist, "kubectl-scaledjob-v1.2.3-windows-arm64.zip")))(g)
 	defer archive.Close()
 	g.Expect(archive.File[0].Name).To(Equal("kubectl-scaledjob.exe"))
 	g.Expect(archive.File[0].Modified.Year()).To(Equal(1980))
@@ -112,8 +98,7 @@ func TestKrewInstallsThePlugin(t *testing.T) {
 	t.Parallel()
 	skip.UnderShort(t, "it compiles krew and the plugin, and the manifest is compared with the archives")
 	g := NewWithT(t)
-	krew, err := programs.Path(t.Context(), t.Output(), "krew")
-	g.Expect(err).NotTo(HaveOccurred())
+	krew := must.Get(programs.Path(t.Context(), t.Output(), "krew"))(g)
 	root := t.TempDir()
 	bin := filepath.Join(root, "bin")
 	env := []string{"KREW_ROOT=" + root, "KREW_NO_UPGRADE_CHECK=1", "PATH=" + bin + string(filepath.ListSeparator) + os.Getenv("PATH")}
@@ -127,12 +112,11 @@ func TestKrewInstallsThePlugin(t *testing.T) {
 
 	other := filepath.Join(t.TempDir(), filepath.Base(archive))
 	write(t, filepath.Dir(other), filepath.Base(other), "another archive")
-	_, err = command(t.Context(), "", env, krew, "install", "--manifest="+manifest, "--archive="+other)
+	_, err := command(t.Context(), "", env, krew, "install", "--manifest="+manifest, "--archive="+other)
 	g.Expect(err).To(MatchError(ContainSubstring("checksum does not match")))
 	_, err = command(t.Context(), "", env, krew, "install", "--manifest="+manifest, "--archive="+archive)
 	g.Expect(err).NotTo(HaveOccurred())
-	version, err := command(t.Context(), "", env, filepath.Join(bin, plugin), "version")
-	g.Expect(err).NotTo(HaveOccurred())
+	version := must.Get(command(t.Context(), "", env, filepath.Join(bin, plugin), "version"))(g)
 	g.Expect(string(version)).To(Equal("v1.2.3\n"))
 
 	// kubectl runs a program of this name to complete the arguments of the plugin.

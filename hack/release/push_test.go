@@ -18,6 +18,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // serve starts a server that ends with the test, and returns the name of an image on it.
@@ -37,13 +39,10 @@ func TestPushedImagesAreNamedByDigest(t *testing.T) {
 	r.out = &said
 	g.Expect(r.makeAndPush(t.Context())).To(Succeed())
 
-	tag, err := name.ParseReference(image + ":v1.2.3")
-	g.Expect(err).NotTo(HaveOccurred())
-	index, err := remote.Index(tag)
-	g.Expect(err).NotTo(HaveOccurred())
+	tag := must.Get(name.ParseReference(image + ":v1.2.3"))(g)
+	index := must.Get(remote.Index(tag))(g)
 	g.Expect(validate.Index(index)).To(Succeed())
-	manifest, err := index.IndexManifest()
-	g.Expect(err).NotTo(HaveOccurred())
+	manifest := must.Get(index.IndexManifest())(g)
 	var platforms, digests []string
 	for _, each := range manifest.Manifests {
 		platforms, digests = append(platforms, each.Platform.String()), append(digests, each.Digest.String())
@@ -51,14 +50,13 @@ func TestPushedImagesAreNamedByDigest(t *testing.T) {
 	g.Expect(platforms).To(Equal([]string{"linux/amd64", "linux/arm64"}))
 	g.Expect(digests).To(Equal([]string{digestOf(g, r, "amd64"), digestOf(g, r, "arm64")}))
 
-	pushed, err := index.Digest()
-	g.Expect(err).NotTo(HaveOccurred())
+	pushed := must.Get(index.Digest())(g)
 	g.Expect(r.read(t, "install.yaml")).To(ContainSubstring("image: " + image + ":v1.2.3@" + pushed.String() + "\n"))
 	values := chartOf(g, r)["scaledjob-operator/values.yaml"]
 	g.Expect(values).To(And(ContainSubstring(image), ContainSubstring(`digest: "`+pushed.String()+`"`)))
 	g.Expect(said.String()).To(MatchRegexp(`Pushing ` + regexp.QuoteMeta(image) + `:v1\.2\.3, \d+\.\d KiB in all\.`))
 	g.Expect(said.String()).To(ContainSubstring("Pushed:           " + image + ":v1.2.3@" + pushed.String()))
-	_, err = command(t.Context(), r.dist, nil, "sha256sum", "--check", "--strict", checksums)
+	_, err := command(t.Context(), r.dist, nil, "sha256sum", "--check", "--strict", checksums)
 	g.Expect(err).NotTo(HaveOccurred())
 }
 

@@ -16,6 +16,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestReleaseIsCompleteAndReproducible(t *testing.T) {
@@ -28,8 +30,7 @@ func TestReleaseIsCompleteAndReproducible(t *testing.T) {
 	write(t, two.dist, "scaledjob-operator-v1.2.2-linux-amd64.tar", "an older release")
 	g.Expect(two.make(t.Context())).To(Succeed())
 
-	entries, err := os.ReadDir(one.dist)
-	g.Expect(err).NotTo(HaveOccurred())
+	entries := must.Get(os.ReadDir(one.dist))(g)
 	var names []string
 	for _, entry := range entries {
 		names = append(names, entry.Name())
@@ -52,7 +53,7 @@ func TestReleaseIsCompleteAndReproducible(t *testing.T) {
 		"scaledjob-operator-v1.2.3-linux-arm64.tar",
 	}))
 	g.Expect(one.read(t, checksums)).To(Equal(two.read(t, checksums)))
-	_, err = command(t.Context(), one.dist, nil, "sha256sum", "--check", "--strict", checksums)
+	_, err := command(t.Context(), one.dist, nil, "sha256sum", "--check", "--strict", checksums)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(one.read(t, "scaledjob-operator-v1.2.3-linux-amd64.cdx.json")).NotTo(ContainSubstring("hashes"))
 
@@ -68,15 +69,11 @@ func TestReleaseIsCompleteAndReproducible(t *testing.T) {
 // digestOf returns the digest of the image in an archive, as its index.json says.
 func digestOf(g *WithT, r *release, architecture string) string {
 	file := r.perPlatform(architecture, ".tar")
-	image, err := tarball.ImageFromPath(file, nil)
-	g.Expect(err).NotTo(HaveOccurred())
-	config, err := image.ConfigFile()
-	g.Expect(err).NotTo(HaveOccurred())
+	image := must.Get(tarball.ImageFromPath(file, nil))(g)
+	config := must.Get(image.ConfigFile())(g)
 	g.Expect(config.Architecture).To(Equal(architecture))
-	index, err := command(context.Background(), "", nil, "tar", "-xOf", file, "index.json")
-	g.Expect(err).NotTo(HaveOccurred())
-	manifest, err := v1.ParseIndexManifest(bytes.NewReader(index))
-	g.Expect(err).NotTo(HaveOccurred())
+	index := must.Get(command(context.Background(), "", nil, "tar", "-xOf", file, "index.json"))(g)
+	manifest := must.Get(v1.ParseIndexManifest(bytes.NewReader(index)))(g)
 	return manifest.Manifests[0].Digest.String()
 }
 
@@ -84,10 +81,8 @@ func TestImageSaysWhatItIs(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	r := prepared(t, tree(t), project)
-	image, err := r.describe(r.platform, operator(t)).Build()
-	g.Expect(err).NotTo(HaveOccurred())
-	config, err := image.ConfigFile()
-	g.Expect(err).NotTo(HaveOccurred())
+	image := must.Get(r.describe(r.platform, operator(t)).Build())(g)
+	config := must.Get(image.ConfigFile())(g)
 	g.Expect(config.Config.User).To(Equal("65532:65532"))
 	g.Expect(config.Config.Entrypoint).To(Equal([]string{"/manager"}))
 	g.Expect(config.Config.Labels).To(Equal(map[string]string{
@@ -130,8 +125,7 @@ func TestAReleaseNeedsAVersion(t *testing.T) {
 	_, err = newRelease(t.Context(), root, o, t.Output())
 	g.Expect(err).To(MatchError(HavePrefix("VERSION=v1.2 is not a version")))
 	o.version = "2.0.0"
-	r, err := newRelease(t.Context(), root, o, t.Output())
-	g.Expect(err).NotTo(HaveOccurred())
+	r := must.Get(newRelease(t.Context(), root, o, t.Output()))(g)
 	g.Expect(r.reference("sha256:0")).To(Equal("scaledjob-operator:v2.0.0@sha256:0"))
 	g.Expect(r.labels()).NotTo(HaveKey("org.opencontainers.image.revision"))
 	_, err = newRelease(t.Context(), t.TempDir(), o, t.Output())
@@ -147,8 +141,7 @@ func TestCompiledFilesDoNotDependOnTheFolder(t *testing.T) {
 		r := prepared(t, tree(t), project)
 		file := filepath.Join(t.TempDir(), "manager")
 		g.Expect(r.goBuild(t.Context(), v1.Platform{OS: "linux", Architecture: "amd64"}, operatorPackage, file)).To(Succeed())
-		content, err := os.ReadFile(file)
-		g.Expect(err).NotTo(HaveOccurred())
+		content := must.Get(os.ReadFile(file))(g)
 		g.Expect(bytes.Contains(content, []byte("v1.2.3"))).To(BeTrue(), "the version")
 		g.Expect(bytes.Contains(content, []byte(r.root))).To(BeFalse(), "the folder")
 		compiled = append(compiled, content)
@@ -165,8 +158,7 @@ func TestSettingsForOtherBuildsDoNotCount(t *testing.T) {
 	r := prepared(t, tree(t), project)
 	file := filepath.Join(t.TempDir(), "manager")
 	g.Expect(r.goBuild(t.Context(), v1.Platform{OS: "linux", Architecture: "amd64"}, operatorPackage, file)).To(Succeed())
-	built, err := buildinfo.ReadFile(file)
-	g.Expect(err).NotTo(HaveOccurred())
+	built := must.Get(buildinfo.ReadFile(file))(g)
 	g.Expect(built.GoVersion).To(Equal(runtime.Version()))
 	g.Expect(built.String()).NotTo(Or(ContainSubstring("GOEXPERIMENT"), ContainSubstring("fips140")))
 	g.Expect(r.goSettings(t.Context())).To(ContainElement("GOPROXY=https://registry.example"), "it does not change what is built")

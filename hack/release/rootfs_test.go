@@ -6,7 +6,6 @@ package main
 import (
 	"archive/tar"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +16,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestDockerfileGetsTheFilesOfTheImage(t *testing.T) {
@@ -25,8 +26,7 @@ func TestDockerfileGetsTheFilesOfTheImage(t *testing.T) {
 	r := prepared(t, tree(t), project)
 	folder := filepath.Join(t.TempDir(), "rootfs")
 	g.Expect(r.writeRootFS(t.Context(), folder)).To(Succeed())
-	image, err := r.describe(r.platform, filepath.Join(folder, "manager")).Build()
-	g.Expect(err).NotTo(HaveOccurred())
+	image := must.Get(r.describe(r.platform, filepath.Join(folder, "manager")).Build())(g)
 	g.Expect(filesBelow(g, folder)).To(Equal(filesIn(g, mutate.Extract(image))))
 	g.Expect(r.writeRootFS(t.Context(), folder)).To(MatchError(folder + " is not empty"))
 }
@@ -49,16 +49,11 @@ func filesBelow(g *WithT, folder string) (lines []string) {
 
 // filesIn lists the files of an image in the same way.
 func filesIn(g *WithT, image io.Reader) (lines []string) {
-	reader := tar.NewReader(image)
-	for {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			slices.Sort(lines)
-			return lines
-		}
-		g.Expect(err).NotTo(HaveOccurred())
+	eachFile(g, image, func(header *tar.Header, _ string) {
 		lines = append(lines, fmt.Sprintf("%s %v %d", header.Name, header.FileInfo().Mode(), header.Size))
-	}
+	})
+	slices.Sort(lines)
+	return lines
 }
 
 func TestCertificatesAreThoseWithoutConstraints(t *testing.T) {
@@ -73,8 +68,7 @@ func TestCertificatesAreThoseWithoutConstraints(t *testing.T) {
 func TestDockerfileRunsTheSame(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	content, err := os.ReadFile(filepath.Join(sources, "Dockerfile"))
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(filepath.Join(sources, "Dockerfile")))(g)
 	config := prepared(t, "", project).describe(prepared(t, "", project).platform, "").Config
 	_, stage, found := strings.Cut(string(content), "\nFROM scratch\n")
 	g.Expect(found).To(BeTrue())

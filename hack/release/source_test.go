@@ -10,6 +10,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // git runs git in a folder, without the settings of the user, as a committer with a fixed clock.
@@ -20,8 +22,7 @@ func git(t *testing.T, folder string, args ...string) {
 		"GIT_AUTHOR_DATE=1700000000 +0100", "GIT_COMMITTER_DATE=1700000000 +0100",
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example",
 	}
-	_, err := command(t.Context(), folder, env, "git", args...)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	NewWithT(t).Expect(command(t.Context(), folder, env, "git", args...)).Error().NotTo(HaveOccurred())
 }
 
 // repository is a folder with one commit.
@@ -47,8 +48,7 @@ func TestGitTellsVersionAndTime(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	folder := repository(t)
-	first, err := readSource(t.Context(), folder)
-	g.Expect(err).NotTo(HaveOccurred())
+	first := must.Get(readSource(t.Context(), folder))(g)
 	g.Expect(first.described).To(MatchRegexp("^[0-9a-f]{12}$"))
 	g.Expect(first.revision).To(And(HaveLen(40), HavePrefix(first.described)))
 	g.Expect(first.committed).To(Equal(time.Unix(1700000000, 0).UTC()))
@@ -62,20 +62,18 @@ func TestGitTellsVersionAndTime(t *testing.T) {
 
 	git(t, folder, "add", "new.go")
 	git(t, folder, "commit", "--quiet", "--message=two")
-	second, err := readSource(t.Context(), folder)
-	g.Expect(err).NotTo(HaveOccurred())
+	second := must.Get(readSource(t.Context(), folder))(g)
 	g.Expect(second.described).To(MatchRegexp("^v1[.]2[.]3-1-g[0-9a-f]{12}$"))
 }
 
 func TestAFolderWithoutGitTellsNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	_, err := readSource(t.Context(), t.TempDir())
-	g.Expect(err).To(MatchError(ContainSubstring("not a git repository")))
+	g.Expect(readSource(t.Context(), t.TempDir())).Error().To(MatchError(ContainSubstring("not a git repository")))
 
 	outer := repository(t)
 	write(t, outer, "unpacked/file", "")
-	_, err = readSource(t.Context(), filepath.Join(outer, "unpacked"))
+	_, err := readSource(t.Context(), filepath.Join(outer, "unpacked"))
 	g.Expect(err).To(MatchError("the folder is part of another repository"))
 }
 

@@ -4,7 +4,11 @@
 package main
 
 import (
+	"archive/tar"
+	"compress/gzip"
 	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +16,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // project's root, as seen from this package.
@@ -32,8 +38,7 @@ func tree(t *testing.T) string {
 			g.Expect(os.CopyFS(to, os.DirFS(from))).To(Succeed())
 			continue
 		}
-		content, err := os.ReadFile(from)
-		g.Expect(err).NotTo(HaveOccurred())
+		content := must.Get(os.ReadFile(from))(g)
 		write(t, root, part, string(content))
 	}
 	write(t, root, "cmd/main.go", "package main\n\nvar version string\n\nfunc main() { print(version) }\n")
@@ -84,7 +89,31 @@ func operator(t *testing.T) string {
 // read reads a file of dist.
 func (r *release) read(t *testing.T, file string) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(r.dist, file))
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(filepath.Join(r.dist, file)))(NewWithT(t))
 	return string(content)
+}
+
+// filesOf returns the files of a tar.gz.
+func filesOf(g *WithT, archive string) map[string]string {
+	packed := must.Get(os.Open(archive))(g)
+	defer packed.Close()
+	files := map[string]string{}
+	eachFile(g, must.Get(gzip.NewReader(packed))(g), func(header *tar.Header, content string) {
+		if header.Typeflag == tar.TypeReg {
+			files[header.Name] = content
+		}
+	})
+	return files
+}
+
+// eachFile calls do for each file of a tar, with its content.
+func eachFile(g *WithT, archive io.Reader, do func(*tar.Header, string)) {
+	for reader := tar.NewReader(archive); ; {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		g.Expect(err).NotTo(HaveOccurred())
+		do(header, string(must.Get(io.ReadAll(reader))(g)))
+	}
 }

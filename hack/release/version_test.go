@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestVersions(t *testing.T) {
@@ -33,8 +35,7 @@ func TestVersionsAreStable(t *testing.T) {
 	t.Parallel()
 	for _, described := range []string{"v1.2.3", "108db9f", "dev", "v1.2.3-4-gabc-dirty"} {
 		g := NewWithT(t)
-		once, err := semantic(described)
-		g.Expect(err).NotTo(HaveOccurred())
+		once := must.Get(semantic(described))(g)
 		g.Expect(semantic("v"+once)).To(Equal(once), "the Dockerfile gets the version with its v")
 	}
 }

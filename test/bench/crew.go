@@ -61,7 +61,8 @@ func (p *pair) crews(ctx context.Context, rounds int) (lasted, surplus values, e
 		}
 		surplus.add(extra)
 		for of, members := range others {
-			if err := errors.Join(of.deletePods(ctx), p.remove(ctx, of, members)); err != nil {
+			pods := of.kube.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(of.sj.Namespace), client.GracePeriodSeconds(0))
+			if err := errors.Join(pods, p.remove(ctx, of, members)); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -88,10 +89,6 @@ func (p *pair) serveAll(ctx context.Context, of, member *subject, offset time.Du
 		took, err = workers.serve(ctx)
 	}
 	return took, errors.Join(err, errorOf(ctx, process), process.Kill())
-}
-
-func (s *subject) deletePods(ctx context.Context) error {
-	return s.kube.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(s.sj.Namespace), client.GracePeriodSeconds(0))
 }
 
 // crew is the workers in the Jobs of a ScaledJob, in place of those in Pods, and of the controllers of Kubernetes, which

@@ -100,7 +100,7 @@ func tooSlow(row *results.Row, now *results.Measurement) error {
 		return errors.New("it is no longer measured")
 	}
 	allowed := margin
-	if isTail(row.First.Work) {
+	if work := row.First.Work; strings.Contains(work, "p99") || strings.Contains(work, "longest") {
 		allowed = tailMargin
 	}
 	if row.First.AtLeast > 0 {
@@ -113,8 +113,4 @@ func tooSlow(row *results.Row, now *results.Measurement) error {
 		return fmt.Errorf("its ratio to the minimal loop is %.2f, and should be at most %.2f", figure.Ratio, most)
 	}
 	return nil
-}
-
-func isTail(work string) bool {
-	return strings.Contains(work, "p99") || strings.Contains(work, "longest")
 }

@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/bench/results"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // took is a run in which the operator took so many times as long as the minimal loop, and in a burst made so many times
@@ -42,9 +43,7 @@ func TestWhatIsAsFastAsItWasPasses(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	for _, as := range []*results.Run{took(1.1, 1.4, 0.9), took(0.5, 0.5, 2), took(1.55, 2.9, 0.62)} {
-		measured, err := tried(as, took(100, 100, 0.01))
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(measured).To(HaveLen(1))
+		g.Expect(tried(as, took(100, 100, 0.01))).To(HaveLen(1))
 	}
 }
 
@@ -64,12 +63,10 @@ func TestASlowerResultFails(t *testing.T) {
 func TestNoiseDoesNotFail(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	measured, err := tried(took(1.6, 1.4, 0.9), took(1.1, 1.4, 0.01))
-	g.Expect(err).NotTo(HaveOccurred())
+	measured := must.Get(tried(took(1.6, 1.4, 0.9), took(1.1, 1.4, 0.01)))(g)
 	g.Expect(measured).To(Equal([][]string{{"latency", "bursts"}, {"latency"}}), "only what was too slow is measured again")
-	_, err = tried(took(1.6, 1.4, 0.9), took(1.1, 3.1, 0.9))
-	g.Expect(err).NotTo(HaveOccurred(), "each was fast enough once")
-	_, err = tried(took(1.6, 1.4, 0.9), took(1.6, 3.1, 0.9))
+	g.Expect(tried(took(1.6, 1.4, 0.9), took(1.1, 3.1, 0.9))).Error().NotTo(HaveOccurred(), "each was fast enough once")
+	_, err := tried(took(1.6, 1.4, 0.9), took(1.6, 3.1, 0.9))
 	g.Expect(err).To(MatchError(HavePrefix("p50")))
 }
 
@@ -90,14 +87,11 @@ func TestWhatIsMeasuredNoMoreFails(t *testing.T) {
 func TestWhatTheGuardMeasuresIsCommitted(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	runs, err := results.Committed("../../" + committedFolder)
-	g.Expect(err).NotTo(HaveOccurred())
-	opts, err := parsed("-guard")
-	g.Expect(err).NotTo(HaveOccurred())
+	runs := must.Get(results.Committed("../../" + committedFolder))(g)
+	opts := must.Get(parsed("-guard"))(g)
 	g.Expect(opts.names).NotTo(BeEmpty())
 	for _, name := range opts.names {
-		_, err := compare(runs, runs[0], name)
-		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(compare(runs, runs[0], name)).Error().NotTo(HaveOccurred())
 	}
 }
 

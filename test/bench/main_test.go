@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/bench/results"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func parsed(args ...string) (*options, error) {
@@ -34,8 +35,7 @@ func TestCommandLine(t *testing.T) {
 		"-contenders=keda-30s,keda-1s":           "keda",
 		"-contenders=keda -measure=keda,latency": "keda,latency",
 	} {
-		opts, err := parsed(strings.Fields(args)...)
-		g.Expect(err).NotTo(HaveOccurred())
+		opts := must.Get(parsed(strings.Fields(args)...))(g)
 		g.Expect(opts.names).To(Equal(strings.Split(names, ",")), args)
 		var options []string
 		for _, r := range opts.rivals {
@@ -96,8 +96,7 @@ func TestSurplusIsOfAllScaledJobsTogether(t *testing.T) {
 	_, err := p.surplus(p.rival, subjects{other})
 	g.Expect(err).To(MatchError(ContainSubstring("it has created +2 Jobs more")), "only KEDA, which polls, may have any")
 	p.interval, p.loop.pushed = time.Second, 5
-	_, err = p.surplus(p.loop, nil)
-	g.Expect(err).To(MatchError(ContainSubstring("it has created -4 Jobs more")))
+	g.Expect(p.surplus(p.loop, nil)).Error().To(MatchError(ContainSubstring("it has created -4 Jobs more")))
 }
 
 func TestATallyHasAFigureForEachProgramAndWork(t *testing.T) {
@@ -148,8 +147,7 @@ func TestLastLinesOfALog(t *testing.T) {
 func TestEveryMeasurementHasATable(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	page, err := os.ReadFile("../../docs/contributing/benchmarks.md")
-	g.Expect(err).NotTo(HaveOccurred())
+	page := must.Get(os.ReadFile("../../docs/contributing/benchmarks.md"))(g)
 	var shown []string
 	for line := range strings.Lines(string(page)) {
 		if names, isTable := strings.CutPrefix(line, "<!-- drawn: table "); isTable {

@@ -110,9 +110,6 @@ func (s *setting) startOperator(ctx context.Context) (err error) {
 }
 
 func (s *setting) stopOperator(ctx context.Context) error {
-	if s.running == nil {
-		return nil
-	}
 	err := s.running.Stop(ctx)
 	s.running = nil
 	return err
@@ -120,15 +117,9 @@ func (s *setting) stopOperator(ctx context.Context) error {
 
 // stop ends all that was started.
 func (s *setting) stop(ctx context.Context) error {
-	errs := []error{s.stopOperator(context.WithoutCancel(ctx))}
-	if s.control != nil {
-		errs = append(errs, s.control.Stop())
-	}
-	if s.redis != nil {
-		errs = append(errs, s.redis.Stop())
-	}
+	err := errors.Join(s.stopOperator(context.WithoutCancel(ctx)), s.control.Stop(), s.redis.Stop())
 	if s.sandbox != nil {
-		errs = append(errs, s.sandbox.Close())
+		err = errors.Join(err, s.sandbox.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }

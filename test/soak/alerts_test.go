@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/prometheus"
 )
 
@@ -17,11 +18,9 @@ func TestAlertsThatWereNotEvaluatedAreNotQuiet(t *testing.T) {
 	g := NewWithT(t)
 	well := prometheus.Rule{Name: "Well", Health: "ok", Evaluations: 12, For: 600}
 	pending := []prometheus.Sample{{Labels: map[string]string{"alertname": "Well"}, Value: 3}}
-	text, err := quiet([]prometheus.Rule{well}, pending, time.Hour)
-	g.Expect(err).NotTo(HaveOccurred())
+	text := must.Get(quiet([]prometheus.Rule{well}, pending, time.Hour))(g)
 	g.Expect(text).To(MatchRegexp(`Well +evaluated 12 times, 3 samples pending, none firing`))
-	text, err = quiet([]prometheus.Rule{well}, pending, 5*time.Minute)
-	g.Expect(err).NotTo(HaveOccurred())
+	text = must.Get(quiet([]prometheus.Rule{well}, pending, 5*time.Minute))(g)
 	g.Expect(text).To(HaveSuffix("could not fire in this time: it waits for 10m0s"))
 	for _, bad := range [][]prometheus.Rule{
 		nil,

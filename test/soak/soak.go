@@ -135,10 +135,7 @@ func (s *soak) addQueues(ctx context.Context, on *server) error {
 }
 
 func (s *soak) close(ctx context.Context) error {
-	var errs []error
-	if s.alerts != nil {
-		errs = append(errs, s.alerts.Stop(ctx))
-	}
+	errs := []error{s.alerts.Stop(ctx)}
 	for _, stranger := range s.strangers {
 		stranger.Close()
 	}

@@ -96,7 +96,7 @@ func (e *Environment) startOperator(ctx context.Context, _ io.Writer) error {
 	if err := operator.Install(ctx, e.cluster); err != nil {
 		return err
 	}
-	e.Operator = newOperator(e.cluster)
+	e.Operator = &Operator{cluster: e.cluster, crashed: make(chan struct{}, 1)}
 	return e.Operator.Start(ctx)
 }
 
@@ -153,10 +153,7 @@ func (e *Environment) Stop(ctx context.Context) error {
 	if e.Redis != nil {
 		errs = append(errs, e.Redis.stop(ctx, e.ScaledJobs))
 	}
-	if e.cluster != nil {
-		errs = append(errs, e.cluster.Stop())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, e.cluster.Stop())...)
 }
 
 // SaveLog writes the log of the operator to a temporary file, and returns its path. It returns "" if there is no log or

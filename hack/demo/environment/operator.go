@@ -23,10 +23,6 @@ type Operator struct {
 	running *operator.Operator // nil if the operator does not run, or was killed
 }
 
-func newOperator(control *cluster.Cluster) *Operator {
-	return &Operator{cluster: control, crashed: make(chan struct{}, 1)}
-}
-
 // Start starts the operator and waits until it is ready.
 func (o *Operator) Start(ctx context.Context) error {
 	started, err := operator.Start(ctx, operator.Options{Cluster: o.cluster})

@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -24,8 +25,7 @@ func TestAUsersRedisIsLeftAsItWas(t *testing.T) {
 			settings := users.ConfigGet(t.Context(), "*").Val()
 			g.Expect(settings).NotTo(BeEmpty())
 
-			r, err := useRedis(t.Context(), server.Addr())
-			g.Expect(err).NotTo(HaveOccurred())
+			r := must.Get(useRedis(t.Context(), server.Addr()))(g)
 			g.Expect(r.Emulated).To(BeNil())
 			ours := &scaledjobv1.ScaledJob{Spec: scaledjobv1.ScaledJobSpec{QueueName: r.Prefix + "queue"}}
 			g.Expect(r.Push(t.Context(), ours.Spec.QueueName, 3)).To(Succeed())
@@ -43,10 +43,8 @@ func TestTwoDemosShareNoKey(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	one, err := useRedis(t.Context(), server.Addr())
-	g.Expect(err).NotTo(HaveOccurred())
-	other, err := useRedis(t.Context(), server.Addr())
-	g.Expect(err).NotTo(HaveOccurred())
+	one := must.Get(useRedis(t.Context(), server.Addr()))(g)
+	other := must.Get(useRedis(t.Context(), server.Addr()))(g)
 	g.Expect(one.Prefix).NotTo(Equal(other.Prefix))
 	g.Expect(one.stop(t.Context(), nil)).To(Succeed())
 	g.Expect(other.stop(t.Context(), nil)).To(Succeed())
@@ -57,6 +55,5 @@ func TestARedisThatIsNotThere(t *testing.T) {
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
 	g.Expect(server.Kill()).To(Succeed())
-	_, err := useRedis(t.Context(), server.Addr())
-	g.Expect(err).To(MatchError(ContainSubstring(server.Addr())))
+	g.Expect(useRedis(t.Context(), server.Addr())).Error().To(MatchError(ContainSubstring(server.Addr())))
 }

@@ -5,12 +5,10 @@ package environment
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -64,10 +62,5 @@ func (w *workers) work(ctx context.Context, pod *corev1.Pod, spec scaledjobv1.Sc
 	if err := wait.PollUntilContextCancel(ctx, WorkDuration, false, take); err != nil {
 		return err
 	}
-	running := pod.DeepCopy()
-	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, cluster.PodSucceedAfter, "0s")
-	if err := w.kube.Patch(ctx, pod, client.MergeFrom(running)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("ending Pod %s: %w", pod.Name, err)
-	}
-	return nil
+	return cluster.Now(ctx, w.kube, pod, cluster.PodSucceedAfter)
 }

@@ -59,34 +59,39 @@ func (s Stage) explainPolling() {
 	}
 }
 
+// await is that of the stage.
+func (p *performance) await(what string, condition func([]board.Row) bool) {
+	p.do(func(ctx context.Context) error { return p.Stage.await(ctx, what, condition) })
+}
+
 // reaction returns the time from the last push until its first Job was seen.
-func (s Stage) reaction(ctx context.Context, scaledJob string) (reaction time.Duration, err error) {
-	err = s.await(ctx, "a Job of "+scaledJob+" appears", func(rows []board.Row) bool {
+func (p *performance) reaction(scaledJob string) (reaction time.Duration) {
+	p.await("a Job of "+scaledJob+" appears", func(rows []board.Row) bool {
 		row := find(rows, scaledJob)
 		reaction = row.Reaction
 		return !row.Awaiting
 	})
-	return reaction, err
+	return reaction
 }
 
 // awaitDue waits until all Jobs that are due were seen.
-func (s Stage) awaitDue(ctx context.Context) error {
-	return s.await(ctx, "all Jobs that are due have appeared", func(rows []board.Row) bool {
+func (p *performance) awaitDue() {
+	p.await("all Jobs that are due have appeared", func(rows []board.Row) bool {
 		return all(rows, func(row board.Row) bool { return row.InScene.Created >= row.InScene.Due })
 	})
 }
 
 // awaitMode waits until all ScaledJobs report the mode.
-func (s Stage) awaitMode(ctx context.Context, mode scaledjobv1.ScalingMode) error {
-	return s.await(ctx, "the mode is "+string(mode), func(rows []board.Row) bool {
+func (p *performance) awaitMode(mode scaledjobv1.ScalingMode) {
+	p.await("the mode is "+string(mode), func(rows []board.Row) bool {
 		return all(rows, func(row board.Row) bool { return row.ScaledJob.Status.Mode == mode })
 	})
 }
 
 // awaitQueueConnected waits until all ScaledJobs have this status of the condition.
-func (s Stage) awaitQueueConnected(ctx context.Context, status metav1.ConditionStatus) error {
+func (p *performance) awaitQueueConnected(status metav1.ConditionStatus) {
 	const kind = scaledjobv1.ConditionQueueConnected
-	return s.await(ctx, kind+" is "+string(status), func(rows []board.Row) bool {
+	p.await(kind+" is "+string(status), func(rows []board.Row) bool {
 		return all(rows, func(row board.Row) bool {
 			return apimeta.IsStatusConditionPresentAndEqual(row.ScaledJob.Status.Conditions, kind, status)
 		})

@@ -11,7 +11,6 @@ import (
 
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 	"miracle.dev/scaledjob-operator/hack/demo/view"
-	testscene "miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // quiet is how long to wait after the last Job for surplus Jobs.
@@ -19,6 +18,9 @@ const quiet = 250 * time.Millisecond
 
 // check shows whether a check has passed.
 func (p *performance) check(kept bool, format string, args ...any) {
+	if p.err != nil {
+		return
+	}
 	kind := board.Passed
 	if !kept {
 		kind = board.Failed
@@ -28,21 +30,12 @@ func (p *performance) check(kept bool, format string, args ...any) {
 }
 
 // finish waits until all queues are empty and all Jobs have finished, and runs the checks that all scenes share.
-func (p *performance) finish(ctx context.Context) error {
-	if err := p.awaitDue(ctx); err != nil {
-		return err
-	}
-	if err := p.await(ctx, "all Jobs have finished, and the status says so", idle); err != nil {
-		return err
-	}
-	if err := testscene.Pause(ctx, quiet); err != nil {
-		return err
-	}
-	if err := p.Environment.SampleDepths(ctx, p.Board); err != nil {
-		return err
-	}
+func (p *performance) finish() {
+	p.awaitDue()
+	p.await("all Jobs have finished, and the status says so", idle)
+	p.pause(quiet)
+	p.do(func(ctx context.Context) error { return p.Environment.SampleDepths(ctx, p.Board) })
 	p.checkPromises()
-	return nil
 }
 
 // idle reports whether no Job is active, and the status says so too.

@@ -16,7 +16,7 @@ import (
 )
 
 // plays are the scenes by their names.
-var plays = map[string]func(context.Context, *performance) error{
+var plays = map[string]func(*performance){
 	"burst":    burst,
 	"trickle":  trickle,
 	"flags":    flags,
@@ -57,14 +57,12 @@ func (s Stage) Play(ctx context.Context, scenes []script.Scene) ([]Result, error
 }
 
 func (s Stage) perform(ctx context.Context, name string) (Result, error) {
-	p := &performance{Stage: s}
+	p := &performance{Stage: s, ctx: ctx}
 	began, polled := time.Now(), s.polled()
-	err := plays[name](ctx, p)
-	if err == nil {
-		err = p.finish(ctx)
-	}
+	plays[name](p)
+	p.finish()
 	result := sumUp(s.rows())
 	result.Name, result.Took, result.FailedChecks = name, time.Since(began), p.failed
 	result.Polled = polled && s.polled()
-	return result, err
+	return result, p.err
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestMistakesAreRefused(t *testing.T) {
@@ -33,20 +35,16 @@ func TestMistakesAreRefused(t *testing.T) {
 func TestOneSceneOrAll(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	all, err := Parse(nil)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(all).To(Equal(Options{Scenes: All()}))
+	g.Expect(Parse(nil)).To(Equal(Options{Scenes: All()}))
 
-	one, err := Parse([]string{"-redis=localhost:6379", "-keep", "trickle"})
-	g.Expect(err).NotTo(HaveOccurred())
+	one := must.Get(Parse([]string{"-redis=localhost:6379", "-keep", "trickle"}))(g)
 	g.Expect(one).To(Equal(Options{RedisAddress: "localhost:6379", Keep: true, Scenes: All()[1:2]}))
 }
 
 func TestTheUsersRedisIsSpared(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	spared, err := Parse([]string{"-redis=[::1]:6379"})
-	g.Expect(err).NotTo(HaveOccurred())
+	spared := must.Get(Parse([]string{"-redis=[::1]:6379"}))(g)
 	g.Expect(names(spared.Scenes)).To(Equal("burst, trickle, operator"))
 	g.Expect(names(spared.LeftOut)).To(Equal("flags, redis"))
 }

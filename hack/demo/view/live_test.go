@@ -33,8 +33,7 @@ func TestLiveEndsWithTheUsersKeys(t *testing.T) {
 			t.Cleanup(func() { _ = keyboard.Close() })
 			ended := make(chan error, 1)
 			go func() { ended <- Live(t.Context(), board.New("emulated"), keys, io.Discard) }()
-			_, err := io.WriteString(keyboard, "x"+test.key)
-			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(io.WriteString(keyboard, "x"+test.key)).Error().NotTo(HaveOccurred())
 			g.Eventually(ended).WithTimeout(eventually).Should(Receive(MatchError(test.want)))
 		})
 	}

@@ -96,17 +96,7 @@ func (s *stage) start(ctx context.Context) (err error) {
 }
 
 func (s *stage) stop(ctx context.Context) error {
-	var errs []error
-	if s.operator != nil {
-		errs = append(errs, s.operator.Stop(ctx))
-	}
-	if s.control != nil {
-		errs = append(errs, s.control.Stop())
-	}
-	if s.redis != nil {
-		errs = append(errs, s.redis.Stop())
-	}
-	return errors.Join(errs...)
+	return errors.Join(s.operator.Stop(ctx), s.control.Stop(), s.redis.Stop())
 }
 
 // describe writes what a shell needs. The file env is the last one.

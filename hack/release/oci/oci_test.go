@@ -22,6 +22,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // server is an image with two layers. In the upper one is everything that a file can be.
@@ -48,15 +50,12 @@ func server() Image {
 
 // build builds an image that has no fault.
 func build(g *WithT, image Image) v1.Image {
-	built, err := image.Build()
-	g.Expect(err).NotTo(HaveOccurred())
-	return built
+	return must.Get(image.Build())(g)
 }
 
 // digest returns the digest of an image.
 func digest(g *WithT, image v1.Image) string {
-	hash, err := image.Digest()
-	g.Expect(err).NotTo(HaveOccurred())
+	hash := must.Get(image.Digest())(g)
 	return hash.String()
 }
 
@@ -68,11 +67,9 @@ func TestArchiveIsReadBackBothWays(t *testing.T) {
 	g.Expect(WriteArchive(archive, "registry.example:5000/team/server:v1", built)).To(Succeed())
 
 	folder := unpack(t, archive)
-	index, err := layout.ImageIndexFromPath(folder)
-	g.Expect(err).NotTo(HaveOccurred())
+	index := must.Get(layout.ImageIndexFromPath(folder))(g)
 	g.Expect(validate.Index(index)).To(Succeed())
-	manifest, err := index.IndexManifest()
-	g.Expect(err).NotTo(HaveOccurred())
+	manifest := must.Get(index.IndexManifest())(g)
 	g.Expect(manifest.Manifests).To(HaveLen(1))
 	entry := manifest.Manifests[0]
 	g.Expect(entry.Digest.String()).To(Equal(digest(g, built)))
@@ -82,15 +79,13 @@ func TestArchiveIsReadBackBothWays(t *testing.T) {
 		"org.opencontainers.image.ref.name": "v1",
 		"io.containerd.image.name":          "registry.example:5000/team/server:v1",
 	}))
-	fromLayout, err := index.Image(entry.Digest)
-	g.Expect(err).NotTo(HaveOccurred())
+	fromLayout := must.Get(index.Image(entry.Digest))(g)
 
-	fromDocker, err := tarball.ImageFromPath(archive, nil)
-	g.Expect(err).NotTo(HaveOccurred())
+	fromDocker := must.Get(tarball.ImageFromPath(archive, nil))(g)
 	g.Expect(validate.Image(fromDocker)).To(Succeed())
 	for _, read := range []v1.Image{fromLayout, fromDocker} {
 		g.Expect(contents(g, read)).To(Equal(contents(g, built)))
-		g.Expect(read.RawConfigFile()).To(Equal(must(built.RawConfigFile())))
+		g.Expect(read.RawConfigFile()).To(Equal(must.Get(built.RawConfigFile())(g)))
 	}
 	g.Expect(layers(g, fromDocker)).To(Equal(layers(g, built)), "the compressed layers")
 }
@@ -107,13 +102,11 @@ func TestShortNamesAreCompletedForContainerdOnly(t *testing.T) {
 			g := NewWithT(t)
 			archive := filepath.Join(t.TempDir(), "image.tar")
 			g.Expect(WriteArchive(archive, short, build(g, server()))).To(Succeed())
-			manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(archive) })
-			g.Expect(err).NotTo(HaveOccurred())
+			manifest := must.Get(tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(archive) }))(g)
 			g.Expect(manifest).To(HaveLen(1))
 			g.Expect(manifest[0].RepoTags).To(Equal([]string{short}))
-			index, err := layout.ImageIndexFromPath(unpack(t, archive))
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(must(index.IndexManifest()).Manifests[0].Annotations).To(HaveKeyWithValue(containerdName, full))
+			index := must.Get(layout.ImageIndexFromPath(unpack(t, archive)))(g)
+			g.Expect(must.Get(index.IndexManifest())(g).Manifests[0].Annotations).To(HaveKeyWithValue(containerdName, full))
 		})
 	}
 }
@@ -131,7 +124,7 @@ func TestEverythingArrivesInTheLayer(t *testing.T) {
 		"usr/lib/ 755 0:0 ",
 		"usr/lib/libc.so 600 0:0 ",
 	}))
-	config := must(build(g, server()).ConfigFile())
+	config := must.Get(build(g, server()).ConfigFile())(g)
 	g.Expect(config.Config).To(Equal(server().Config))
 	g.Expect(config.Created.Unix()).To(Equal(int64(1700000000)))
 	g.Expect(config.History).To(HaveLen(2))
@@ -149,7 +142,7 @@ func TestTheSameFilesGiveTheSameDigest(t *testing.T) {
 		files[0], files[3-n] = files[3-n], files[0]
 		archive := filepath.Join(t.TempDir(), fmt.Sprint(n))
 		g.Expect(WriteArchive(archive, "server:v1", build(g, image))).To(Succeed())
-		written = append(written, must(os.ReadFile(archive)))
+		written = append(written, must.Get(os.ReadFile(archive))(g))
 	}
 	g.Expect(written[0]).To(Equal(written[1]))
 
@@ -165,19 +158,15 @@ func TestTreeHasFilesAndFolders(t *testing.T) {
 	folder := t.TempDir()
 	g.Expect(os.MkdirAll(filepath.Join(folder, "usr/bin"), 0o700)).To(Succeed())
 	g.Expect(os.WriteFile(filepath.Join(folder, "usr/bin/redis"), []byte("binary"), 0o600)).To(Succeed())
-	files, err := Tree(folder)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(files).To(Equal([]File{
+	g.Expect(Tree(folder)).To(Equal([]File{
 		{Path: "usr", Mode: fs.ModeDir | 0o755},
 		{Path: "usr/bin", Mode: fs.ModeDir | 0o755},
 		{Path: "usr/bin/redis", Mode: 0o644, Source: filepath.Join(folder, "usr/bin/redis")},
 	}))
 
 	g.Expect(os.Symlink("usr/bin", filepath.Join(folder, "bin"))).To(Succeed())
-	_, err = Tree(folder)
-	g.Expect(err).To(MatchError(HaveSuffix("bin is neither a file nor a folder")))
-	_, err = Tree(folder + "s")
-	g.Expect(err).To(MatchError(fs.ErrNotExist))
+	g.Expect(Tree(folder)).Error().To(MatchError(HaveSuffix("bin is neither a file nor a folder")))
+	g.Expect(Tree(folder + "s")).Error().To(MatchError(fs.ErrNotExist))
 }
 
 func TestBadNamesAndFoldersLeaveNoFile(t *testing.T) {
@@ -218,10 +207,9 @@ func contents(g *WithT, image v1.Image) []string {
 
 // layers returns the digests of the compressed layers.
 func layers(g *WithT, image v1.Image) (digests []string) {
-	all, err := image.Layers()
-	g.Expect(err).NotTo(HaveOccurred())
+	all := must.Get(image.Layers())(g)
 	for _, layer := range all {
-		digests = append(digests, must(layer.Digest()).String())
+		digests = append(digests, must.Get(layer.Digest())(g).String())
 	}
 	return digests
 }
@@ -231,8 +219,7 @@ func unpack(t *testing.T, archive string) string {
 	t.Helper()
 	g := NewWithT(t)
 	folder := t.TempDir()
-	reader, err := os.Open(archive)
-	g.Expect(err).NotTo(HaveOccurred())
+	reader := must.Get(os.Open(archive))(g)
 	defer reader.Close()
 	eachFile(g, reader, func(header *tar.Header, content []byte) {
 		file := filepath.Join(folder, header.Name)
@@ -255,14 +242,6 @@ func eachFile(g *WithT, reader io.Reader, do func(*tar.Header, []byte)) {
 			return
 		}
 		g.Expect(err).NotTo(HaveOccurred())
-		do(header, must(io.ReadAll(archive)))
+		do(header, must.Get(io.ReadAll(archive))(g))
 	}
-}
-
-// must returns a value that can always be read.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
 }

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/bench/results"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 const (
@@ -26,19 +27,16 @@ const (
 func TestPagesHaveTheFiguresOfTheCommittedResults(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	d, err := draw(root)
-	g.Expect(err).NotTo(HaveOccurred())
+	d := must.Get(draw(root))(g)
 	for path, text := range d.files {
-		file, err := os.ReadFile(filepath.Join(root, path))
-		g.Expect(err).NotTo(HaveOccurred())
+		file := must.Get(os.ReadFile(filepath.Join(root, path)))(g)
 		g.Expect(string(file)).To(Equal(text), path+" is out of date, run make bench-report")
 		page, _, _ := strings.Cut(text, measuredOnce)
 		g.Expect(block.ReplaceAllString(page, "")).NotTo(MatchRegexp(typed), path+" has a table with figures that are not drawn")
 	}
 	g.Expect(d.plots).NotTo(BeEmpty())
 	for _, p := range d.plots {
-		file, err := os.ReadFile(filepath.Join(root, folder, p.File))
-		g.Expect(err).NotTo(HaveOccurred())
+		file := must.Get(os.ReadFile(filepath.Join(root, folder, p.File)))(g)
 		g.Expect(string(file)).To(HaveSuffix("<!-- "+p.Sum+" -->\n"), p.File+" is out of date, run make bench-report")
 	}
 }
@@ -46,8 +44,7 @@ func TestPagesHaveTheFiguresOfTheCommittedResults(t *testing.T) {
 func TestPagesWithMistakesAreNotDrawn(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	d, err := draw(root)
-	g.Expect(err).NotTo(HaveOccurred())
+	d := must.Get(draw(root))(g)
 	for wrong, expected := range map[string]string{
 		"<!-- drawn: plot nothing -->\n<!-- end of drawn -->\n":  `there is no plot "nothing"`,
 		"<!-- drawn: table nothing -->\n<!-- end of drawn -->\n": "there are no results of nothing",
@@ -63,9 +60,8 @@ func TestPagesWithMistakesAreNotDrawn(t *testing.T) {
 func TestALogarithmicPlotHasNoPlaceForZero(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	made, err := plot([]*results.Run{{Measurements: []results.Measurement{{Name: "scale", Figures: []results.Figure{
+	made := must.Get(plot([]*results.Run{{Measurements: []results.Measurement{{Name: "scale", Figures: []results.Figure{
 		results.Alone("1 ScaledJobs: CPU at rest", "cores", 0), results.Alone("100 ScaledJobs: CPU at rest", "cores", 0.5),
-	}}}}}, "scale-cpu")
-	g.Expect(err).NotTo(HaveOccurred())
+	}}}}}, "scale-cpu"))(g)
 	g.Expect(made.Lines).To(ConsistOf(HaveField("Points", [][2]float64{{100, 0.5}})))
 }

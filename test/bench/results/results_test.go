@@ -12,6 +12,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // runOf is a run with one measurement, which is called latency.
@@ -33,14 +35,11 @@ func TestARunIsReadAsItWasWritten(t *testing.T) {
 	written := runOf(p50, Alone("rate", "Jobs/s", 900))
 	g.Expect(written.Write(path)).To(Succeed())
 	g.Expect(Committed(folder)).To(Equal([]*Run{written}))
-	text, err := os.ReadFile(path)
-	g.Expect(err).NotTo(HaveOccurred())
+	text := must.Get(os.ReadFile(path))(g)
 	g.Expect(string(text)).To(ContainSubstring(`"reference": [3,4,5]`), "one line for a list")
 	g.Expect(os.WriteFile(path, []byte(`{"commit": "0123456789ab", "seconds": 1}`), 0o600)).To(Succeed())
-	_, err = Committed(folder)
-	g.Expect(err).To(MatchError(ContainSubstring(`reading run.json: json: unknown field "seconds"`)))
-	_, err = Committed(t.TempDir())
-	g.Expect(err).To(MatchError(ContainSubstring("there are no committed results")))
+	g.Expect(Committed(folder)).Error().To(MatchError(ContainSubstring(`reading run.json: json: unknown field "seconds"`)))
+	g.Expect(Committed(t.TempDir())).Error().To(MatchError(ContainSubstring("there are no committed results")))
 }
 
 func TestRowsAreMediansOfTheRunsThatHaveThem(t *testing.T) {
@@ -52,10 +51,9 @@ func TestRowsAreMediansOfTheRunsThatHaveThem(t *testing.T) {
 		return figure
 	}
 	other := &Run{Measurements: []Measurement{{Name: "churn"}}}
-	rows, err := Merge([]*Run{
+	rows := must.Get(Merge([]*Run{
 		runOf(Compare("p50", "ms", 4, 8), rounds(20, 10, 20, 30)), other, runOf(Compare("p50", "ms", 4, 4), rounds(40, 40)),
-	}, "latency")
-	g.Expect(err).NotTo(HaveOccurred())
+	}, "latency"))(g)
 	g.Expect(rows).To(HaveLen(2))
 	g.Expect(rows[0].Ratio).To(Equal(Spread{Median: 1.5, Least: 1, Most: 2}))
 	g.Expect(rows[0].Ours).To(Equal(Spread{Median: 6, Least: 4, Most: 8}))
@@ -119,8 +117,7 @@ func TestRunsShowWhetherTheTreeHadChanges(t *testing.T) {
 func TestEveryFieldIsDocumented(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	page, err := os.ReadFile("../../../docs/contributing/benchmarks.md")
-	g.Expect(err).NotTo(HaveOccurred())
+	page := must.Get(os.ReadFile("../../../docs/contributing/benchmarks.md"))(g)
 	_, section, found := strings.Cut(string(page), "## Results as JSON")
 	g.Expect(found).To(BeTrue())
 	for _, of := range []any{Run{}, Measurement{}, Figure{}, Samples{}} {

@@ -12,6 +12,7 @@ import (
 	"github.com/onsi/gomega/types"
 
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestOnlyTheRightCertificateIsBelieved(t *testing.T) {
@@ -31,12 +32,10 @@ func TestOnlyTheRightCertificateIsBelieved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			pair, err := tls.X509KeyPair(test.pair.Certificate, test.pair.Key)
-			g.Expect(err).NotTo(HaveOccurred())
+			pair := must.Get(tls.X509KeyPair(test.pair.Certificate, test.pair.Key))(g)
 			roots := x509.NewCertPool()
 			g.Expect(roots.AppendCertsFromPEM(authority.Certificate())).To(BeTrue())
-			_, err = pair.Leaf.Verify(x509.VerifyOptions{DNSName: "redis", Roots: roots})
-			g.Expect(err).To(test.fits)
+			g.Expect(pair.Leaf.Verify(x509.VerifyOptions{DNSName: "redis", Roots: roots})).Error().To(test.fits)
 		})
 	}
 }

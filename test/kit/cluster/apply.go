@@ -4,7 +4,6 @@
 package cluster
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -17,9 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
+
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
 )
 
 // fieldOwner is the field manager of what Apply sets.
@@ -29,7 +28,7 @@ const fieldOwner = "cluster-test"
 // *.yaml, and returns when their kinds are served.
 func (c *Cluster) InstallCRDs(ctx context.Context, paths ...string) error {
 	for _, path := range paths {
-		files, err := manifests(path)
+		files, err := manifestFiles(path)
 		if err != nil {
 			return err
 		}
@@ -42,8 +41,8 @@ func (c *Cluster) InstallCRDs(ctx context.Context, paths ...string) error {
 	return nil
 }
 
-// manifests returns the YAML files of a folder, or the file path itself is.
-func manifests(path string) ([]string, error) {
+// manifestFiles returns the YAML files of a folder, or the file path itself is.
+func manifestFiles(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -66,31 +65,24 @@ func (c *Cluster) applyFile(ctx context.Context, path string) error {
 	return errors.Join(c.Apply(ctx, file), file.Close())
 }
 
-// Apply creates or updates the objects of a stream of YAML documents, in their
-// order, by server-side apply. A namespaced object that names no namespace goes
-// to "default". After a CustomResourceDefinition it waits until the kind is
-// served.
+// Apply creates or updates the objects of a stream of YAML documents, in their order, by server-side apply. A
+// namespaced object that names no namespace goes to "default". After a CustomResourceDefinition it waits until the kind
+// is served.
 func (c *Cluster) Apply(ctx context.Context, documents io.Reader) error {
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(documents))
-	for {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("reading a manifest: %w", err)
-		}
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(document, &object.Object); err != nil {
-			return fmt.Errorf("reading a manifest: %w", err)
-		}
-		if len(object.Object) == 0 {
-			continue // only comments
-		}
+	manifest, err := io.ReadAll(documents)
+	if err != nil {
+		return fmt.Errorf("reading a manifest: %w", err)
+	}
+	objects, err := manifests.Parse(string(manifest))
+	if err != nil {
+		return fmt.Errorf("reading a manifest: %w", err)
+	}
+	for _, object := range objects {
 		if err := c.applyObject(ctx, object); err != nil {
 			return fmt.Errorf("applying %s %s: %w", object.GetKind(), client.ObjectKeyFromObject(object), err)
 		}
 	}
+	return nil
 }
 
 func (c *Cluster) applyObject(ctx context.Context, object *unstructured.Unstructured) error {

@@ -37,25 +37,22 @@ import (
 
 const (
 	host = "127.0.0.1"
-	// startTimeout bounds the start once the programs are there. It takes a few
-	// seconds on an idle machine.
+	// startTimeout bounds the start once the programs are there. It takes a few seconds on an idle machine.
 	startTimeout = 2 * time.Minute
 )
 
 // Options say what runs besides etcd and the API server.
 type Options struct {
-	// ControllerManager runs the controllers of Jobs, garbage collection, TTL,
-	// namespaces, ServiceAccounts, quotas and aggregated roles. Without it no
-	// Pod needs a ServiceAccount.
+	// ControllerManager runs the controllers of Jobs, garbage collection, TTL, namespaces, ServiceAccounts, quotas and
+	// aggregated roles. Without it no Pod needs a ServiceAccount.
 	ControllerManager bool
 	// FakeNode simulates a Node that every Pod is placed on, see PodReadyAfter.
 	FakeNode bool
 	// NodeAddress is the address of a real node that is going to join, see package node. The API server listens on it, so
 	// that Pods reach it, and the scheduler and every controller run. Empty means no such node.
 	NodeAddress string
-	// CRDs are files or folders of manifests for InstallCRDs. The garbage
-	// collector and quotas know these kinds from the start, but one installed
-	// later only after up to 30 s.
+	// CRDs are files or folders of manifests for InstallCRDs. The garbage collector and quotas know these kinds from
+	// the start, but one installed later only after up to 30 s.
 	CRDs []string
 	// Log gets progress lines while programs are built. Nil means none.
 	Log io.Writer
@@ -149,9 +146,12 @@ func newClient(config *rest.Config) (client.WithWatch, error) {
 	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }
 
-// Stop ends all processes and removes their files. Stopping again does
-// nothing.
+// Stop ends all processes and removes their files. Stopping again does nothing, and neither does stopping what has not
+// started, which is nil.
 func (c *Cluster) Stop() error {
+	if c == nil {
+		return nil
+	}
 	if c.stopFakeNode != nil {
 		c.stopFakeNode()
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 const timeout = 30 * time.Second
@@ -33,12 +34,7 @@ func start(ctx context.Context) (err error) {
 	return err
 }
 
-func stop(context.Context) error {
-	if control == nil {
-		return nil
-	}
-	return control.Stop()
-}
+func stop(context.Context) error { return control.Stop() }
 
 func TestPodWaitsAsItsAnnotationsSay(t *testing.T) {
 	t.Parallel()
@@ -84,8 +80,7 @@ func TestPodWaitsAsItsAnnotationsSay(t *testing.T) {
 func newNamespace(t *testing.T) string {
 	t.Helper()
 	g := NewWithT(t)
-	name, err := control.CreateNamespace(t.Context(), "test")
-	g.Expect(err).NotTo(HaveOccurred())
+	name := must.Get(control.CreateNamespace(t.Context(), "test"))(g)
 	c := newClient(t, control.Config())
 	t.Cleanup(func() {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -96,9 +91,7 @@ func newNamespace(t *testing.T) string {
 
 func newClient(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
-	c, err := client.New(config, client.Options{})
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return c
+	return must.Get(client.New(config, client.Options{}))(NewWithT(t))
 }
 
 // newJob returns a Job of one Pod with the annotations.
@@ -119,8 +112,7 @@ func newJob(namespace string, annotations map[string]string) *batchv1.Job {
 	}
 }
 
-// conditions returns a function that reads the job and returns the types of its
-// conditions that are true.
+// conditions returns a function that reads the job and returns the types of its conditions that are true.
 func conditions(t *testing.T, c client.Client, job *batchv1.Job) func(g Gomega) []batchv1.JobConditionType {
 	t.Helper()
 	return func(g Gomega) []batchv1.JobConditionType {

@@ -85,8 +85,7 @@ func (c *Cluster) localURL() (string, error) {
 	return "http://" + address, err
 }
 
-// startAPIServer starts a kube-apiserver on the port of the cluster. It exits
-// if etcd does not answer yet.
+// startAPIServer starts a kube-apiserver on the port of the cluster. It exits if etcd does not answer yet.
 func (c *Cluster) startAPIServer(ctx context.Context) error {
 	process, err := c.sandbox.StartWith(environment(), apiServer, c.paths[apiServer], c.apiServerArguments()...)
 	if err != nil {
@@ -133,8 +132,7 @@ func (c *Cluster) apiServerArguments() []string {
 	return arguments
 }
 
-// RestartAPIServer kills the API server and starts it again on the same port,
-// with the same data. The others run on.
+// RestartAPIServer kills the API server and starts it again on the same port, with the same data. The others run on.
 func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,8 +173,7 @@ func (c *Cluster) startScheduler() error {
 	return err
 }
 
-// hasDefaultServiceAccount fails until the controller-manager has made what
-// every Pod of the namespace needs.
+// hasDefaultServiceAccount fails until the controller-manager has made what every Pod of the namespace needs.
 func (c *Cluster) hasDefaultServiceAccount(ctx context.Context, namespace string) error {
 	key := client.ObjectKey{Namespace: namespace, Name: "default"}
 	return c.client.Get(ctx, key, &corev1.ServiceAccount{})

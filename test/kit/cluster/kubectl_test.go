@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestKubectlIsOfTheVersionOfTheServer(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	output, err := control.Kubectl(t.Context(), "version", "--output=json")
-	g.Expect(err).NotTo(HaveOccurred())
+	output := must.Get(control.Kubectl(t.Context(), "version", "--output=json"))(g)
 	var versions struct{ ClientVersion, ServerVersion struct{ GitVersion string } }
 	g.Expect(json.Unmarshal([]byte(output), &versions)).To(Succeed())
 	g.Expect(versions.ClientVersion.GitVersion).To(MatchRegexp(`^v1\.\d+\.\d+$`))

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestLifeOfACluster(t *testing.T) {
@@ -59,8 +60,7 @@ func TestLagHoldsBackAWatch(t *testing.T) {
 	lag := cluster.NewLag("configmaps")
 	config := control.Config()
 	config.Wrap(lag.Wrap)
-	c, err := client.NewWithWatch(config, client.Options{})
-	g.Expect(err).NotTo(HaveOccurred())
+	c := must.Get(client.NewWithWatch(config, client.Options{}))(g)
 	lagged := startWatch(t, c, &corev1.ConfigMapList{}, namespace)
 	prompt := startWatch(t, c, &corev1.SecretList{}, namespace)
 
@@ -85,8 +85,7 @@ func startWatch(t *testing.T, c client.WithWatch, list client.ObjectList, namesp
 	g := NewWithT(t)
 	g.Expect(c.List(t.Context(), list, client.InNamespace(namespace))).To(Succeed())
 	from := &client.ListOptions{Namespace: namespace, Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}}
-	watcher, err := c.Watch(t.Context(), list, from)
-	g.Expect(err).NotTo(HaveOccurred())
+	watcher := must.Get(c.Watch(t.Context(), list, from))(g)
 	t.Cleanup(watcher.Stop)
 	return watcher.ResultChan()
 }
@@ -109,8 +108,7 @@ func nextName(t *testing.T, events <-chan watch.Event) string {
 
 // processesIn returns the command lines of the processes working in a folder.
 func processesIn(g Gomega, dir string) []string {
-	links, err := filepath.Glob("/proc/[0-9]*/cwd")
-	g.Expect(err).NotTo(HaveOccurred())
+	links := must.Get(filepath.Glob("/proc/[0-9]*/cwd"))(g)
 	var found []string
 	for _, link := range links {
 		cwd, err := os.Readlink(link)

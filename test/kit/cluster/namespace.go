@@ -17,8 +17,7 @@ import (
 // tokenLifetime is longer than any run takes: nobody gets a second token.
 const tokenLifetime = 24 * time.Hour
 
-// CreateNamespace makes a namespace whose name begins with prefix, and returns
-// the name when Pods can be created there.
+// CreateNamespace makes a namespace whose name begins with prefix, and returns the name when Pods can be created there.
 func (c *Cluster) CreateNamespace(ctx context.Context, prefix string) (string, error) {
 	namespace := corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix + "-"}}
 	if err := c.client.Create(ctx, &namespace); err != nil {

@@ -13,8 +13,7 @@ import (
 
 const pollInterval = 20 * time.Millisecond
 
-// poll asks until condition answers nil or ctx ends, and returns the last
-// answer with the reason why ctx ended.
+// poll asks until condition answers nil or ctx ends, and returns the last answer with the reason why ctx ended.
 func poll(ctx context.Context, condition func(context.Context) error) error {
 	var answer error
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {

@@ -5,20 +5,18 @@
 package examples
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
 )
 
 // Documents are the documents with examples, below the root of the source.
@@ -62,7 +60,7 @@ func Samples(root string) ([]*unstructured.Unstructured, error) {
 		if err != nil {
 			return nil, err
 		}
-		objects, err := scaledJobs(content)
+		objects, err := scaledJobs(string(content))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
@@ -71,25 +69,10 @@ func Samples(root string) ([]*unstructured.Unstructured, error) {
 	return found, nil
 }
 
-// scaledJobs returns those of a stream of YAML documents.
-func scaledJobs(content []byte) (found []*unstructured.Unstructured, err error) {
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
-	for {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return found, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		object, err := parse(string(document))
-		if err != nil {
-			return nil, err
-		}
-		if object.GetAPIVersion() == apiVersion {
-			found = append(found, object)
-		}
-	}
+// scaledJobs returns those of a manifest.
+func scaledJobs(manifest string) ([]*unstructured.Unstructured, error) {
+	objects, err := manifests.Parse(manifest)
+	return slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool { return object.GetAPIVersion() != apiVersion }), err
 }
 
 // block is a YAML block of a document.

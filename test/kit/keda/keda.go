@@ -202,7 +202,10 @@ func (k *KEDA) Logs() (string, error) {
 	return string(content), err
 }
 
-// Stop asks KEDA to end, and waits for that.
+// Stop asks KEDA to end, and waits for that, unless it is nil.
 func (k *KEDA) Stop(ctx context.Context) error {
+	if k == nil {
+		return nil
+	}
 	return errors.Join(k.process.Terminate(ctx), k.sandbox.Close())
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func newScaledJob() *scaledjobv1.ScaledJob {
@@ -31,8 +32,7 @@ func newScaledJob() *scaledjobv1.ScaledJob {
 func TestScaledJobAsksForTheSameJobsOfTheSameList(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	object, err := ScaledJob(newScaledJob(), 30*time.Second)
-	g.Expect(err).NotTo(HaveOccurred())
+	object := must.Get(ScaledJob(newScaledJob(), 30*time.Second))(g)
 	g.Expect(object.GetNamespace()).To(Equal("example"))
 	g.Expect(object.GetName()).To(Equal("mail"))
 	g.Expect(object.GetAPIVersion()).To(Equal("keda.sh/v1alpha1"))

@@ -40,9 +40,9 @@ const (
 	host         = "127.0.0.1"
 	startTimeout = 2 * time.Minute
 
-	// program is Kueue, and manifests the file next to it with what it ships.
-	program   = "kueue"
-	manifests = "manifests.yaml"
+	// program is Kueue, and manifestsFile the file next to it with what it ships.
+	program       = "kueue"
+	manifestsFile = "manifests.yaml"
 
 	// Flavor is the ResourceFlavor that exists once Kueue has started. It has nothing to do with any node.
 	Flavor = "any"
@@ -85,7 +85,7 @@ func (p Program) Install(ctx context.Context, control *cluster.Cluster) (*Kueue,
 		return nil, err
 	}
 	k := &Kueue{path: filepath.Join(p.folder, program), control: control, secrets: clients, sandbox: box}
-	if err := k.install(ctx, filepath.Join(p.folder, manifests)); err != nil {
+	if err := k.install(ctx, filepath.Join(p.folder, manifestsFile)); err != nil {
 		return nil, errors.Join(fmt.Errorf("installing Kueue: %w", err), box.Close())
 	}
 	return k, nil
@@ -194,8 +194,11 @@ func (k *Kueue) Logs() (string, error) {
 	return string(content), err
 }
 
-// Stop asks Kueue to end, and waits for that. Its objects stay.
+// Stop asks Kueue to end, and waits for that, unless it is nil. Its objects stay.
 func (k *Kueue) Stop(ctx context.Context) error {
+	if k == nil {
+		return nil
+	}
 	var err error
 	if k.process != nil {
 		_ = k.Resume() // In case that a test has failed after Pause. One that has ended is not resumed.

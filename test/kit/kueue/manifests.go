@@ -4,15 +4,13 @@
 package kueue
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
 )
 
 // Names in the manifests.
@@ -46,23 +44,16 @@ type adapted struct {
 // adapt changes the manifests that are shipped.
 func (l local) adapt(shipped []byte) (*adapted, error) {
 	result := &adapted{}
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(shipped)))
-	for {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return result, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(document, &object.Object); err != nil {
-			return nil, err
-		}
+	objects, err := manifests.Parse(string(shipped))
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range objects {
 		if err := l.add(object, result); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
+	return result, nil
 }
 
 // add adds an object, changed where that is necessary.

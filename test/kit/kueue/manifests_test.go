@@ -4,11 +4,12 @@
 package kueue
 
 import (
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"sigs.k8s.io/yaml"
+
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 const shipped = `
@@ -53,9 +54,8 @@ webhooks:
 func TestManifestsForAKueueOutsideTheCluster(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	result, err := local{port: 12345, probes: "127.0.0.1:2", certificates: "/certificates"}.adapt([]byte(shipped))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(documents(t, result.objects.String())).To(Equal(documents(t, `
+	result := must.Get(local{port: 12345, probes: "127.0.0.1:2", certificates: "/certificates"}.adapt([]byte(shipped)))(g)
+	g.Expect(must.Get(manifests.Parse(result.objects.String()))(g)).To(Equal(must.Get(manifests.Parse(`
 apiVersion: v1
 kind: Service
 metadata: {name: kueue-webhook-service}
@@ -78,20 +78,9 @@ webhooks:
 - name: jobs
   clientConfig: {service: {path: /jobs, port: 12345}}
   namespaceSelector: {matchExpressions: [{key: name}, {key: kueue.test/excluded, operator: DoesNotExist}]}
-`)))
+`))(g)))
 	g.Expect(string(result.configuration)).To(And(
 		ContainSubstring("qps: 300"), ContainSubstring("leaderElect: false"), ContainSubstring("port: 12345"),
 		ContainSubstring("certDir: /certificates"), ContainSubstring("healthProbeBindAddress: 127.0.0.1:2"),
 	))
-}
-
-// documents are those of a stream of YAML.
-func documents(t *testing.T, stream string) (all []map[string]any) {
-	t.Helper()
-	for text := range strings.SplitSeq(strings.TrimPrefix(stream, "---\n"), "---\n") {
-		var document map[string]any
-		NewWithT(t).Expect(yaml.Unmarshal([]byte(text), &document)).To(Succeed())
-		all = append(all, document)
-	}
-	return all
 }

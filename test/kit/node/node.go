@@ -101,10 +101,7 @@ func (n *Node) start(ctx context.Context, log io.Writer) error {
 
 // Stop ends all containers and processes and removes their files.
 func (n *Node) Stop(context.Context) error {
-	var err error
-	if n.Cluster != nil {
-		err = n.Cluster.Stop()
-	}
+	err := n.Cluster.Stop()
 	if killed := syscall.Kill(-1, syscall.SIGKILL); killed != nil && !errors.Is(killed, syscall.ESRCH) {
 		err = errors.Join(err, killed)
 	}

@@ -4,18 +4,14 @@
 package operator
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +19,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
 	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
@@ -51,11 +48,11 @@ func install(ctx context.Context, control *cluster.Cluster, bundle string) error
 	if err != nil {
 		return err
 	}
-	manifests, err := withoutDeployments(rendered)
+	applied, err := withoutDeployments(rendered)
 	if err != nil {
 		return err
 	}
-	return control.Apply(ctx, manifests)
+	return control.Apply(ctx, applied)
 }
 
 // render renders a bundle.
@@ -67,42 +64,33 @@ func render(ctx context.Context, bundle string) (string, error) {
 	return programs.Kustomize(ctx, filepath.Join(root, "config", bundle))
 }
 
-// crdFolder is the folder with the CustomResourceDefinitions.
-func crdFolder() (string, error) {
-	root, err := programs.Root()
-	return filepath.Join(root, "config", "crd", "bases"), err
-}
-
-func withoutDeployments(manifests string) (io.Reader, error) {
+func withoutDeployments(manifest string) (io.Reader, error) {
+	objects, err := manifests.Parse(manifest)
+	if err != nil {
+		return nil, err
+	}
 	var kept bytes.Buffer
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifests)))
-	for {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return &kept, nil
+	for _, object := range objects {
+		if object.GetKind() == "Deployment" {
+			continue
 		}
+		document, err := yaml.Marshal(object)
 		if err != nil {
 			return nil, err
 		}
-		var object metav1.TypeMeta
-		if err := yaml.Unmarshal(document, &object); err != nil {
-			return nil, err
-		}
-		if object.Kind != "Deployment" {
-			kept.WriteString("---\n")
-			kept.Write(document)
-		}
+		fmt.Fprintf(&kept, "---\n%s", document)
 	}
+	return &kept, nil
 }
 
 // StartCluster starts a cluster with the CRD and the other objects of the operator installed, and returns it with a
 // client of the administrator. The garbage collector and quotas know ScaledJobs from the start.
 func StartCluster(ctx context.Context, opts cluster.Options) (*cluster.Cluster, client.WithWatch, error) {
-	crds, err := crdFolder()
+	root, err := programs.Root()
 	if err != nil {
 		return nil, nil, err
 	}
-	opts.CRDs = append(opts.CRDs, crds)
+	opts.CRDs = append(opts.CRDs, filepath.Join(root, "config", "crd", "bases"))
 	control, err := cluster.Start(ctx, opts)
 	if err != nil {
 		return nil, nil, err

@@ -149,7 +149,12 @@ func (o *Operator) start(ctx context.Context, path string, opts Options) error {
 }
 
 // AwaitReady returns when the operator is ready.
-func (o *Operator) AwaitReady(ctx context.Context) error { return o.process.WaitReady(ctx, o.ready) }
+func (o *Operator) AwaitReady(ctx context.Context) error {
+	return o.process.WaitReady(ctx, func(ctx context.Context) error {
+		_, err := Get(ctx, o.probeURL+"/readyz")
+		return err
+	})
+}
 
 // serve chooses where the probes and metrics are, and returns the flags for it.
 func (o *Operator) serve() (flags []string, err error) {
@@ -167,11 +172,6 @@ func (o *Operator) serve() (flags []string, err error) {
 		"--health-probe-bind-address=" + probeAddress,
 		"--metrics-bind-address=" + metricsAddress, "--metrics-secure=false",
 	}, nil
-}
-
-func (o *Operator) ready(ctx context.Context) error {
-	_, err := Get(ctx, o.probeURL+"/readyz")
-	return err
 }
 
 func (o *Operator) writeKubeconfig(ctx context.Context, opts Options) (path string, err error) {
@@ -207,8 +207,11 @@ func (o *Operator) MetricsAddress() string {
 
 // Stop sends SIGTERM, as a kubelet does, and waits until the operator has ended. It is an error if that takes longer
 // than ctx, if the operator does not exit with status 0, or if its log shows a data race or a panic. Stopping an
-// operator that was stopped or killed does nothing.
+// operator that was stopped or killed, or one that has not started and is nil, does nothing.
 func (o *Operator) Stop(ctx context.Context) error {
+	if o == nil {
+		return nil
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.ended {

@@ -20,10 +20,13 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 const (
 	published = "#!/bin/sh\necho published\n"
+	overHTTP  = "the same over HTTP"
 	file      = "dl.k8s.io/v1.37.2/bin/linux/amd64/kubectl"
 	goMod     = "module x\n\nrequire (\n\tk8s.io/kubernetes-other v1.0.0\n\tk8s.io/kubernetes v1.37.2\n)\n"
 	// compiler stands in for the go command: what it compiles prints "compiled".
@@ -42,7 +45,7 @@ type mirror struct {
 	dir      string
 	env      []string
 	requests atomic.Int64
-	// answers are those of the server, by path.
+	// answers are those of the server, by path. It redirects to HTTP what is overHTTP.
 	answers map[string]string
 }
 
@@ -50,21 +53,22 @@ func newMirror(t *testing.T) *mirror {
 	t.Helper()
 	g := NewWithT(t)
 	m := &mirror{dir: t.TempDir(), answers: map[string]string{file: published, file + ".sha256": digest(published)}}
+	insecure := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, published) }))
+	t.Cleanup(insecure.Close)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.requests.Add(1)
 		answer, found := m.answers[strings.TrimPrefix(r.URL.Path, "/")]
 		switch {
 		case !found:
 			http.NotFound(w, r)
-		case strings.HasPrefix(answer, "http:"):
-			http.Redirect(w, r, answer, http.StatusFound)
+		case answer == overHTTP:
+			http.Redirect(w, r, insecure.URL, http.StatusFound)
 		default:
 			_, _ = fmt.Fprint(w, answer)
 		}
 	}))
 	t.Cleanup(server.Close)
-	content, err := os.ReadFile("../../../hack/programs.sh")
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile("../../../hack/programs.sh"))(g)
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	for path, content := range map[string]string{
 		"hack/programs.sh": string(content), "hack/digests.txt": "# none\n", "hack/tools/kubernetes/1.37/go.mod": goMod,
@@ -100,8 +104,7 @@ func (m *mirror) prints(t *testing.T, env ...string) string {
 	g.Expect(said).NotTo(ContainSubstring("secret"))
 	name, path, _ := strings.Cut(strings.TrimSpace(out), " ")
 	g.Expect(name).To(Equal("kubectl"))
-	output, err := exec.CommandContext(t.Context(), path).Output()
-	g.Expect(err).NotTo(HaveOccurred())
+	output := must.Get(exec.CommandContext(t.Context(), path).Output())(g)
 	return strings.TrimSpace(string(output))
 }
 
@@ -131,7 +134,7 @@ func TestOnlyWhatWasPublishedIsUsed(t *testing.T) {
 		"a web page":                      {map[string]string{file: "<html>", file + ".sha256": "<html>"}, "", "compiled"},
 		"no such file":                    {map[string]string{file: ""}, "", "compiled"},
 		"no checksum":                     {map[string]string{file + ".sha256": ""}, "", "compiled"},
-		"led away from HTTPS":             {map[string]string{file: "http://example.com"}, "", "compiled"},
+		"led away from HTTPS":             {map[string]string{file: overHTTP}, "", "compiled"},
 		"another digest in the source":    {nil, digest("x") + "  " + file + "\n", "compiled"},
 		"right, with a digest of its own": {map[string]string{file + ".sha256": ""}, digest(published) + "  " + file + "\n", "published"},
 	} {
@@ -208,8 +211,7 @@ func TestControlPlaneAndProductShareVersions(t *testing.T) {
 
 // required returns the versions of the modules that a go.mod requires.
 func required(g *WithT, path string) map[string]string {
-	content, err := os.ReadFile(path)
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(path))(g)
 	versions := map[string]string{}
 	for _, match := range regexp.MustCompile(`(?m)^\t(\S+) (v\S+)(?: // indirect)?$`).FindAllStringSubmatch(string(content), -1) {
 		versions[match[1]] = match[2]

@@ -303,7 +303,10 @@ func (p *Prometheus) Logs() (string, error) {
 	return string(content), err
 }
 
-// Stop asks Prometheus to end, and waits for that.
+// Stop asks Prometheus to end, and waits for that, unless it is nil.
 func (p *Prometheus) Stop(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
 	return errors.Join(p.process.Terminate(ctx), p.sandbox.Close())
 }

@@ -4,6 +4,7 @@
 package redistest
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -47,16 +48,7 @@ func StartEmulated() (*Emulated, error) {
 // NewEmulated is StartEmulated for a test, at whose end the server is stopped.
 func NewEmulated(tb testing.TB) *Emulated {
 	tb.Helper()
-	server, err := StartEmulated()
-	if err != nil {
-		tb.Fatalf("starting an emulated Redis: %v", err)
-	}
-	tb.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			tb.Errorf("stopping the emulated Redis: %v", err)
-		}
-	})
-	return server
+	return forTest(tb, "an emulated Redis", func(context.Context) (*Emulated, error) { return StartEmulated() })
 }
 
 // Addr returns host:port. It stays the same over Restart.

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -81,15 +82,13 @@ func recordEvents(t *testing.T, client *redis.Client) func() []string {
 	t.Helper()
 	g := NewWithT(t)
 	subscription := client.PSubscribe(t.Context(), "__keyspace@0__:*")
-	_, err := subscription.ReceiveTimeout(t.Context(), timeout)
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(subscription.ReceiveTimeout(t.Context(), timeout)).Error().NotTo(HaveOccurred())
 	return func() []string {
 		defer func() { _ = subscription.Close() }()
 		g.Expect(client.Publish(t.Context(), "__keyspace@0__:", "end").Err()).To(Succeed())
 		var events []string
 		for {
-			received, err := subscription.ReceiveTimeout(t.Context(), timeout)
-			g.Expect(err).NotTo(HaveOccurred())
+			received := must.Get(subscription.ReceiveTimeout(t.Context(), timeout))(g)
 			message := received.(*redis.Message)
 			if message.Payload == "end" {
 				return events
@@ -122,22 +121,16 @@ func TestEmulatedTrackingIsLikeThatOfRedis(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			conn, err := net.Dial("tcp", c.addr)
-			g.Expect(err).NotTo(HaveOccurred())
+			conn := must.Get(net.Dial("tcp", c.addr))(g)
 			defer func() { _ = conn.Close() }()
 			g.Expect(conn.SetDeadline(time.Now().Add(timeout))).To(Succeed())
 			replies := resp.NewReader(conn)
 			ask := func(args ...string) any {
-				_, err := conn.Write(resp.AppendCommand(nil, args...))
-				g.Expect(err).NotTo(HaveOccurred())
-				reply, err := replies.Next()
-				g.Expect(err).NotTo(HaveOccurred())
-				return reply
+				g.Expect(conn.Write(resp.AppendCommand(nil, args...))).Error().NotTo(HaveOccurred())
+				return must.Get(replies.Next())(g)
 			}
 			pushed := func() any {
-				push, err := replies.Next()
-				g.Expect(err).NotTo(HaveOccurred())
-				return push
+				return must.Get(replies.Next())(g)
 			}
 			ask("hello", "3")
 			g.Expect(ask("subscribe", "news")).To(Equal(resp.Push{"subscribe", "news", int64(1)}), "the same connection may track keys")

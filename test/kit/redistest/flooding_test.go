@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -25,8 +26,7 @@ func TestAFloodingServerAnnouncesWithoutEndWhatIsSubscribedTo(t *testing.T) {
 	expect := func(answer string) {
 		t.Helper()
 		read := make([]byte, len(answer))
-		_, err := io.ReadFull(answers, read)
-		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(io.ReadFull(answers, read)).Error().NotTo(HaveOccurred())
 		g.Expect(string(read)).To(Equal(answer))
 	}
 	ask(t, conn, "ping")
@@ -56,10 +56,8 @@ func TestAListenerClosesWhatItServes(t *testing.T) {
 
 func dialFlooding(t *testing.T) (*redistest.Flooding, net.Conn) {
 	t.Helper()
-	server, err := redistest.StartFlooding()
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	conn, err := net.Dial("tcp", server.Addr())
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	server := must.Get(redistest.StartFlooding())(NewWithT(t))
+	conn := must.Get(net.Dial("tcp", server.Addr()))(NewWithT(t))
 	t.Cleanup(func() { _ = conn.Close() })
 	return server, conn
 }
@@ -71,6 +69,5 @@ func ask(t *testing.T, conn net.Conn, args ...string) {
 	for _, arg := range args {
 		command += fmt.Sprintf("$%d\r\n%s\r\n", len(arg), arg)
 	}
-	_, err := io.WriteString(conn, command)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	NewWithT(t).Expect(io.WriteString(conn, command)).Error().NotTo(HaveOccurred())
 }

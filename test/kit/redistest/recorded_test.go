@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 var record = flag.Bool("record", false, "record the replies again")
@@ -37,8 +38,7 @@ func TestTheRecordOfRedis62(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := New(t, Options{})
-	info, err := server.Client().Info(t.Context(), "server").Result()
-	g.Expect(err).NotTo(HaveOccurred())
+	info := must.Get(server.Client().Info(t.Context(), "server").Result())(g)
 	if !strings.Contains(info, "redis_version:6.2.") {
 		t.Skip("the server is not a Redis 6.2; REDIS_SERVER can name one")
 	}
@@ -69,8 +69,7 @@ func TestTheRecordOfRedis62(t *testing.T) {
 func newTalk(t *testing.T, addr string) *talk {
 	t.Helper()
 	g := NewWithT(t)
-	conn, err := net.Dial("tcp", addr)
-	g.Expect(err).NotTo(HaveOccurred())
+	conn := must.Get(net.Dial("tcp", addr))(g)
 	t.Cleanup(func() { g.Expect(conn.Close()).To(Succeed()) })
 	g.Expect(conn.SetDeadline(time.Now().Add(commandTimeout))).To(Succeed())
 	came := &bytes.Buffer{}
@@ -82,11 +81,9 @@ func (c *talk) exchange(t *testing.T, command string) string {
 	t.Helper()
 	g := NewWithT(t)
 	if command != "" {
-		_, err := c.Write(resp.AppendCommand(nil, strings.Fields(command)...))
-		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(c.Write(resp.AppendCommand(nil, strings.Fields(command)...))).Error().NotTo(HaveOccurred())
 	}
-	_, err := c.replies.Next()
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.replies.Next()).Error().NotTo(HaveOccurred())
 	defer c.came.Reset()
 	return c.came.String()
 }

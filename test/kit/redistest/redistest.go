@@ -236,8 +236,12 @@ func (s *Server) Resume() error {
 	return s.process.Signal(syscall.SIGCONT)
 }
 
-// Stop ends the server and removes its files. Stopping again does nothing.
+// Stop ends the server and removes its files. Stopping again does nothing, and neither does stopping what has not
+// started, which is nil.
 func (s *Server) Stop() error {
+	if s == nil {
+		return nil
+	}
 	err := s.client.Close()
 	if errors.Is(err, redis.ErrClosed) {
 		err = nil

@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -35,14 +36,12 @@ func TestPausedServerKeepsConnectionsAndAnswersNothing(t *testing.T) {
 func TestStop(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	server, err := redistest.Start(t.Context(), redistest.Options{})
-	g.Expect(err).NotTo(HaveOccurred())
+	server := must.Get(redistest.Start(t.Context(), redistest.Options{}))(g)
 	g.Expect(server.Pause()).To(Succeed())
 
 	g.Expect(server.Stop()).To(Succeed())
 	g.Expect(server.Stop()).To(Succeed())
-	_, err = net.DialTimeout("tcp", server.Addr(), timeout)
-	g.Expect(err).To(HaveOccurred())
+	g.Expect(net.DialTimeout("tcp", server.Addr(), timeout)).Error().To(HaveOccurred())
 	g.Expect(server.Restart(t.Context())).NotTo(Succeed())
 }
 

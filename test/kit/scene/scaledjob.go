@@ -333,6 +333,14 @@ type ControlPlane struct {
 	AllJobs *witness.AllJobs
 }
 
+// Stop stops the cluster, unless the control plane is nil.
+func (p *ControlPlane) Stop() error {
+	if p == nil {
+		return nil
+	}
+	return p.Cluster.Stop()
+}
+
 // NewControlPlane starts a control plane. The context bounds the start.
 func NewControlPlane(ctx context.Context, opts cluster.Options) (*ControlPlane, error) {
 	started, api, err := operator.StartCluster(ctx, opts)

@@ -16,6 +16,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	"go.uber.org/goleak"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 const (
@@ -44,8 +46,7 @@ func newScene(t *testing.T) *scene {
 // serveEchos starts a server that sends back what it gets, and returns its address.
 func (s *scene) serveEchos() string {
 	s.t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	s.Expect(err).NotTo(HaveOccurred())
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(s)
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
@@ -78,16 +79,14 @@ func (s *scene) dial() net.Conn {
 
 func (s *scene) dialOnly() net.Conn {
 	s.t.Helper()
-	conn, err := net.Dial("tcp", s.proxy.Addr())
-	s.Expect(err).NotTo(HaveOccurred())
+	conn := must.Get(net.Dial("tcp", s.proxy.Addr()))(s)
 	s.t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
 
 func (s *scene) send(conn net.Conn, text string) {
 	s.t.Helper()
-	_, err := io.WriteString(conn, text)
-	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(io.WriteString(conn, text)).Error().NotTo(HaveOccurred())
 }
 
 // expect reads text.
@@ -95,8 +94,7 @@ func (s *scene) expect(conn net.Conn, text string) {
 	s.t.Helper()
 	s.Expect(conn.SetReadDeadline(time.Now().Add(timeout))).To(Succeed())
 	got := make([]byte, len(text))
-	_, err := io.ReadFull(conn, got)
-	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(io.ReadFull(conn, got)).Error().NotTo(HaveOccurred())
 	s.Expect(string(got)).To(Equal(text))
 }
 
@@ -104,8 +102,7 @@ func (s *scene) expect(conn net.Conn, text string) {
 func (s *scene) expectSilence(conn net.Conn) {
 	s.t.Helper()
 	s.Expect(conn.SetReadDeadline(time.Now().Add(quietPeriod))).To(Succeed())
-	_, err := conn.Read(make([]byte, 1))
-	s.Expect(err).To(MatchError(os.ErrDeadlineExceeded))
+	s.Expect(conn.Read(make([]byte, 1))).Error().To(MatchError(os.ErrDeadlineExceeded))
 }
 
 // expectEnd reads until the connection ends, by this error.
@@ -123,8 +120,7 @@ func TestBytesPassBothWays(t *testing.T) {
 	sent := bytes.Repeat([]byte("0123456789"), 1<<20)
 	go func() { _, _ = conn.Write(sent) }()
 	got := make([]byte, len(sent))
-	_, err := io.ReadFull(conn, got)
-	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(io.ReadFull(conn, got)).Error().NotTo(HaveOccurred())
 	s.Expect(bytes.Equal(got, sent)).To(BeTrue())
 	s.Expect(s.proxy.Dials()).To(Equal(1))
 	s.Expect(s.proxy.Open()).To(Equal(1))
@@ -158,8 +154,7 @@ func TestSparedConnectionsGoOn(t *testing.T) {
 	const source = "127.0.0.2"
 	held := s.dial()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
-	spared, err := dialer.DialContext(t.Context(), "tcp", s.proxy.Addr())
-	s.Expect(err).NotTo(HaveOccurred())
+	spared := must.Get(dialer.DialContext(t.Context(), "tcp", s.proxy.Addr()))(s)
 	s.proxy.Spare(source)
 	s.proxy.Hold(Both)
 	s.send(held, "a")
@@ -248,8 +243,7 @@ func TestNewConnectionsAreRefused(t *testing.T) {
 	s := newScene(t)
 	before := s.dial()
 	s.Expect(s.proxy.Refuse()).To(Succeed())
-	_, err := net.Dial("tcp", s.proxy.Addr())
-	s.Expect(err).To(MatchError(syscall.ECONNREFUSED))
+	s.Expect(net.Dial("tcp", s.proxy.Addr())).Error().To(MatchError(syscall.ECONNREFUSED))
 	s.send(before, "well")
 	s.expect(before, "well")
 	s.Expect(s.proxy.Pass()).To(Succeed())

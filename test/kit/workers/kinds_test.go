@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -18,8 +19,7 @@ func TestEachMessageIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Log: os.Stderr})
 	redis := server.Client()
-	stream, err := ConsumerGroup(t.Context(), redis, "stream")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	stream := must.Get(ConsumerGroup(t.Context(), redis, "stream"))(NewWithT(t))
 	for name, test := range map[string]struct {
 		kind Kind
 		// left is how many messages Redis knows of once all are taken.
@@ -49,8 +49,7 @@ func TestTheOldestMessageIsTakenFirst(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	redis := redistest.New(t, redistest.Options{Log: os.Stderr}).Client()
-	stream, err := ConsumerGroup(t.Context(), redis, "stream")
-	g.Expect(err).NotTo(HaveOccurred())
+	stream := must.Get(ConsumerGroup(t.Context(), redis, "stream"))(g)
 	for _, kind := range []Kind{ReliableList(redis, "reliable"), stream, PopAtStart(redis, "pop"), RemoveAtEnd(redis, "remove")} {
 		staff := Staff{Kind: kind}
 		g.Expect(staff.Push(t.Context(), 2)).To(Succeed())

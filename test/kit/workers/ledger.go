@@ -62,27 +62,23 @@ func (l *Ledger) Pushed() int {
 
 // Taken returns how many messages have been taken.
 func (l *Ledger) Taken() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	return len(l.having(func(f *fate) bool { return f.taken > 0 }))
 }
 
 // Served returns how many messages have been finished.
 func (l *Ledger) Served() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	return len(l.having(func(f *fate) bool { return f.served > 0 }))
 }
 
 // Repeated returns the messages that were taken more than once.
 func (l *Ledger) Repeated() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	return slices.Sorted(slices.Values(l.having(func(f *fate) bool { return f.taken > 1 })))
 }
 
 // having are the messages whose fate is such.
 func (l *Ledger) having(such func(*fate) bool) (bodies []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for body, of := range l.messages {
 		if such(of) {
 			bodies = append(bodies, body)

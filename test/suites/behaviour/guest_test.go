@@ -110,8 +110,7 @@ func (g *guests) burst(messages, jobs int) {
 			pipe.LPush(g.t.Context(), one.Queue, i)
 		}
 	}
-	_, err := pipe.Exec(g.t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(pipe.Exec(g.t.Context())).Error().NotTo(HaveOccurred())
 	g.Eventually(g.jobsEver).Should(Equal(jobs))
 }
 

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/redistest/rediscli"
@@ -77,32 +78,17 @@ func start(ctx context.Context) error {
 	return group.Wait()
 }
 
-func startShared(ctx context.Context) (err error) {
-	if shared.redis, err = redistest.Start(ctx, redistest.Options{Events: allEvents, Log: os.Stderr}); err != nil {
-		return err
-	}
-	if shared.ControlPlane, err = scene.NewControlPlane(ctx, cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}); err != nil {
-		return err
-	}
-	shared.operator, err = operator.Start(ctx, operator.Options{
-		Cluster: shared.Cluster, Args: []string{noFallback}, Log: os.Stderr,
+func startShared(ctx context.Context) error {
+	return must.Try(func(g gomega.Gomega) {
+		shared.redis = must.Get(redistest.Start(ctx, redistest.Options{Events: allEvents, Log: os.Stderr}))(g)
+		shared.ControlPlane = must.Get(scene.NewControlPlane(ctx, cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}))(g)
+		shared.operator = must.Get(operator.Start(ctx, operator.Options{
+			Cluster: shared.Cluster, Args: []string{noFallback}, Log: os.Stderr,
+		}))(g)
 	})
-	return err
 }
 
 // stop ends what runs. That the shared operator ends well is a test as well.
 func stop(ctx context.Context) error {
-	var errs []error
-	if shared.operator != nil {
-		errs = append(errs, shared.operator.Stop(ctx))
-	}
-	if shared.redis != nil {
-		errs = append(errs, shared.redis.Stop())
-	}
-	for _, p := range []*scene.ControlPlane{shared.ControlPlane, withoutOperator} {
-		if p != nil {
-			errs = append(errs, p.Cluster.Stop())
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(shared.operator.Stop(ctx), shared.redis.Stop(), shared.Stop(), withoutOperator.Stop())
 }

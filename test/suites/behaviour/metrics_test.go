@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -53,18 +54,12 @@ func TestMetricsOfAScaledJobLastAsLongAsItDoes(t *testing.T) {
 		HaveKeyWithValue("scaledjob_last_read_timestamp_seconds", BeNumerically(">", 0)),
 		HaveKeyWithValue("scaledjob_last_event_timestamp_seconds", BeNumerically(">", 0)),
 	))
+	s.Expect(s.exposed("scaledjob_queue_read_seconds_count")).To(ContainElement(BeNumerically(">=", 1)), "of all ScaledJobs")
+	s.Expect(s.exposed("scaledjob_notifications_coalesced_total")).To(HaveLen(1), "of all ScaledJobs")
 	s.delete(metav1.DeletePropagationBackground)
 	s.awaitDeletion()
 	s.Eventually(s.series).Should(BeEmpty())
 	s.Consistently(s.series).Should(BeEmpty())
-}
-
-func TestErrorsAreCounted(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.Expect(s.redis.Client().Set(t.Context(), s.Queue, "no list", 0).Err()).To(Succeed())
-	s.create(scene.Polling(scene.Never))
-	s.Eventually(s.series).Should(HaveKeyWithValue("scaledjob_reconcile_errors_total", BeNumerically(">=", 1)))
 }
 
 func TestMissedNotificationsAreCounted(t *testing.T) {
@@ -100,15 +95,6 @@ func TestMetricsOfARedisLastAsLongAsSomebodyWatchesIt(t *testing.T) {
 	s.Consistently(s.seriesOfRedis).Should(BeEmpty())
 }
 
-func TestMetricsOfTheWholeOperator(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(1))
-	s.Eventually(s.Reconciles).Should(BeNumerically(">=", 1))
-	s.Expect(s.exposed("scaledjob_queue_read_seconds_count")).To(HaveKeyWithValue("scaledjob_queue_read_seconds_count", BeNumerically(">=", 1)))
-	s.Expect(s.exposed("scaledjob_notifications_coalesced_total")).To(HaveLen(1))
-}
-
 // A key may hold anything; what Prometheus gets is text of a bounded length.
 func TestLabelOfAQueueIsEscapedAndBounded(t *testing.T) {
 	t.Parallel()
@@ -118,8 +104,7 @@ func TestLabelOfAQueueIsEscapedAndBounded(t *testing.T) {
 	label := regexp.MustCompile(`,queue="([^"]*)",scaledjob="` + s.Name + `"`)
 	var found []string
 	s.Eventually(func() []string {
-		text, err := operator.Get(t.Context(), s.Operator.MetricsURL())
-		s.Expect(err).NotTo(HaveOccurred())
+		text := must.Get(operator.Get(t.Context(), s.Operator.MetricsURL()))(s)
 		for line := range strings.Lines(text) {
 			if match := label.FindStringSubmatch(line); match != nil && strings.Contains(line, s.Namespace) {
 				found = append(found, match[1])
@@ -135,12 +120,7 @@ func TestLabelOfAQueueIsEscapedAndBounded(t *testing.T) {
 // series are the metrics of the ScaledJob, by name and outcome.
 func (s *scaledJob) series() map[string]float64 {
 	s.t.Helper()
-	return s.exposed(append(s.ofScaledJob(), fmt.Sprintf("queue=%q", s.Queue))...)
-}
-
-// ofScaledJob are the labels of the ScaledJob, whatever its queue is.
-func (s *scaledJob) ofScaledJob() []string {
-	return []string{fmt.Sprintf("namespace=%q", s.Namespace), fmt.Sprintf("scaledjob=%q", s.Name)}
+	return s.exposed(fmt.Sprintf("namespace=%q", s.Namespace), fmt.Sprintf("scaledjob=%q", s.Name), fmt.Sprintf("queue=%q", s.Queue))
 }
 
 // seriesOfRedis are the metrics of the Redis server, by name and reason.
@@ -157,8 +137,7 @@ var (
 // exposed are the metrics whose lines hold all of these, without the buckets of histograms.
 func (s *scaledJob) exposed(all ...string) map[string]float64 {
 	s.t.Helper()
-	text, err := operator.Get(s.t.Context(), s.Operator.MetricsURL())
-	s.Expect(err).NotTo(HaveOccurred())
+	text := must.Get(operator.Get(s.t.Context(), s.Operator.MetricsURL()))(s)
 	series := map[string]float64{}
 	for line := range strings.Lines(text) {
 		sample := sampleLine.FindStringSubmatch(strings.TrimSpace(line))
@@ -170,8 +149,7 @@ func (s *scaledJob) exposed(all ...string) map[string]float64 {
 		if found := variant.FindStringSubmatch(sample[2]); found != nil {
 			name += " " + found[1]
 		}
-		number, err := strconv.ParseFloat(sample[3], 64)
-		s.Expect(err).NotTo(HaveOccurred())
+		number := must.Get(strconv.ParseFloat(sample[3], 64))(s)
 		series[name] = number
 	}
 	return series

@@ -26,6 +26,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
@@ -66,8 +67,7 @@ func TestSecondReplicaStandsByAndTakesOver(t *testing.T) {
 	s.awaitSubscription()
 	second := s.operate(election...)
 	for _, path := range []string{"/healthz", "/readyz"} {
-		_, err := operator.Get(t.Context(), second.ProbeURL()+path)
-		s.Expect(err).NotTo(HaveOccurred())
+		s.Expect(operator.Get(t.Context(), second.ProbeURL()+path)).Error().NotTo(HaveOccurred())
 	}
 	s.Push(3)
 	s.Operator = first
@@ -87,9 +87,7 @@ func TestSecondReplicaStandsByAndTakesOver(t *testing.T) {
 // leader is who holds the lease, and empty when it was released.
 func (s *scaledJob) leader() string {
 	s.t.Helper()
-	leader, err := operator.Leader(s.t.Context(), s.API, operator.Namespace, operator.DefaultLease)
-	s.Expect(err).NotTo(HaveOccurred())
-	return leader
+	return must.Get(operator.Leader(s.t.Context(), s.API, operator.Namespace, operator.DefaultLease))(s)
 }
 
 func TestProbesDoNotAskForRedis(t *testing.T) {
@@ -100,8 +98,7 @@ func TestProbesDoNotAskForRedis(t *testing.T) {
 	s.Operator = s.operate()
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
 	for _, path := range []string{"/healthz", "/readyz"} {
-		_, err := operator.Get(t.Context(), s.Operator.ProbeURL()+path)
-		s.Expect(err).NotTo(HaveOccurred())
+		s.Expect(operator.Get(t.Context(), s.Operator.ProbeURL()+path)).Error().NotTo(HaveOccurred())
 	}
 }
 
@@ -127,8 +124,7 @@ func TestSecureMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	s.Eventually(s.metricsStatus).WithArguments(url, "").Should(Equal(http.StatusUnauthorized))
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "scraper"}}
 	s.Expect(s.API.Create(t.Context(), account)).To(Succeed())
-	config, err := s.Cluster.ServiceAccountConfig(t.Context(), s.Namespace, account.Name)
-	s.Expect(err).NotTo(HaveOccurred())
+	config := must.Get(s.Cluster.ServiceAccountConfig(t.Context(), s.Namespace, account.Name))(s)
 	s.Expect(s.metricsStatus(url, config.BearerToken)).To(Equal(http.StatusForbidden))
 
 	// Another account, since a refusal is remembered for a while.
@@ -140,8 +136,7 @@ func TestSecureMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: reader.Name}},
 	}
 	s.Expect(s.API.Create(t.Context(), binding)).To(Succeed())
-	config, err = s.Cluster.ServiceAccountConfig(t.Context(), s.Namespace, reader.Name)
-	s.Expect(err).NotTo(HaveOccurred())
+	config = must.Get(s.Cluster.ServiceAccountConfig(t.Context(), s.Namespace, reader.Name))(s)
 	s.Eventually(s.metricsStatus).WithArguments(url, config.BearerToken).Should(Equal(http.StatusOK))
 }
 
@@ -191,27 +186,22 @@ func TestProfilesAreServedUntilTheOperatorEnds(t *testing.T) {
 		}
 		return found
 	}).Should(HaveLen(2))
-	goroutines, err := operator.Get(t.Context(), url+"goroutine?debug=1")
-	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(goroutines).To(ContainSubstring("goroutine profile: total"))
+	s.Expect(operator.Get(t.Context(), url+"goroutine?debug=1")).To(ContainSubstring("goroutine profile: total"))
 	s.Expect(operator.Get(t.Context(), url+"heap")).NotTo(BeEmpty())
 
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"trace?seconds=3600", nil)
-	s.Expect(err).NotTo(HaveOccurred())
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url+"trace?seconds=3600", nil))(s)
 	tracing, err := http.DefaultClient.Do(request)
 	s.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = tracing.Body.Close() })
 	s.Expect(s.Operator.Stop(t.Context())).To(Succeed())
 	s.Expect(s.Operator.Logs()).NotTo(ContainSubstring("the operator ends"))
-	_, err = operator.Get(t.Context(), url)
-	s.Expect(err).To(MatchError(ContainSubstring("connection refused")))
+	s.Expect(operator.Get(t.Context(), url)).Error().To(MatchError(ContainSubstring("connection refused")))
 }
 
 func TestAddressesThatOthersReachServeNoProfiles(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	path, err := programs.Operator(t.Context(), nil)
-	g.Expect(err).NotTo(HaveOccurred())
+	path := must.Get(programs.Operator(t.Context(), nil))(g)
 	output, err := exec.CommandContext(t.Context(), path, "--pprof-bind-address=:6060").CombinedOutput()
 	var exit *exec.ExitError
 	g.Expect(errors.As(err, &exit)).To(BeTrue())
@@ -262,13 +252,11 @@ func TestOperatorStartsBeforeItsCRD(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	control := cluster.New(t, cluster.Options{})
-	admin, err := operator.NewClient(control.Config())
-	g.Expect(err).NotTo(HaveOccurred())
+	admin := must.Get(operator.NewClient(control.Config()))(g)
 	g.Expect(admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operator.Namespace}})).To(Succeed())
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: operator.ServiceAccount}}
 	g.Expect(admin.Create(t.Context(), account)).To(Succeed())
-	access, err := control.ServiceAccountConfig(t.Context(), account.Namespace, account.Name)
-	g.Expect(err).NotTo(HaveOccurred())
+	access := must.Get(control.ServiceAccountConfig(t.Context(), account.Namespace, account.Name))(g)
 
 	stopped := startEarly(t, access)
 	g.Eventually(stopped.Logs).Should(ContainSubstring("waiting for their CRD"))
@@ -357,10 +345,8 @@ func startInterceptor(t *testing.T, answer func(http.ResponseWriter, *http.Reque
 	t.Helper()
 	g := NewWithT(t)
 	direct := withoutOperator.Cluster.Config()
-	target, err := url.Parse(direct.Host)
-	g.Expect(err).NotTo(HaveOccurred())
-	trust, err := rest.TLSConfigFor(rest.AnonymousClientConfig(direct))
-	g.Expect(err).NotTo(HaveOccurred())
+	target := must.Get(url.Parse(direct.Host))(g)
+	trust := must.Get(rest.TLSConfigFor(rest.AnonymousClientConfig(direct)))(g)
 	transport := &http.Transport{TLSClientConfig: trust, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	passOn := &httputil.ReverseProxy{

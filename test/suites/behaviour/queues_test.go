@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
@@ -214,8 +215,7 @@ func TestAStreamIsCountedByItsGroup(t *testing.T) {
 	expectDepth(5)
 
 	// The server loses count of the group when an entry ahead of it is deleted. Then each is counted.
-	entries, err := client.XRange(t.Context(), s.Queue, "-", "+").Result()
-	s.Expect(err).NotTo(HaveOccurred())
+	entries := must.Get(client.XRange(t.Context(), s.Queue, "-", "+").Result())(s)
 	s.Expect(client.XDel(t.Context(), s.Queue, entries[3].ID).Err()).To(Succeed())
 	groups, err := client.Do(t.Context(), "XINFO", "GROUPS", s.Queue).Result()
 	s.Expect(err).NotTo(HaveOccurred())
@@ -263,8 +263,7 @@ func (s *scaledJob) lagUnknown(entries int) {
 		s.Expect(addEntry(s.t.Context(), client, s.Queue, 0)).To(Succeed())
 	}
 	s.Expect(client.XGroupCreate(s.t.Context(), s.Queue, group, "0").Err()).To(Succeed())
-	all, err := client.XRange(s.t.Context(), s.Queue, "-", "+").Result()
-	s.Expect(err).NotTo(HaveOccurred())
+	all := must.Get(client.XRange(s.t.Context(), s.Queue, "-", "+").Result())(s)
 	s.Expect(client.XDel(s.t.Context(), s.Queue, all[1].ID, all[3].ID).Err()).To(Succeed())
 	groups, err := client.Do(s.t.Context(), "XINFO", "GROUPS", s.Queue).Result()
 	s.Expect(err).NotTo(HaveOccurred())

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
@@ -96,8 +97,7 @@ func TestEveryCommandThatMakesAListLongerGivesJobs(t *testing.T) {
 			s.Expect(s.redis.Client().RPush(ctx, source, "x").Err()).To(Succeed())
 		}
 		s.Expect(s.redis.Client().Do(ctx, command...).Err()).To(Succeed())
-		depth, err := s.redis.Client().LLen(ctx, key).Result()
-		s.Expect(err).NotTo(HaveOccurred())
+		depth := must.Get(s.redis.Client().LLen(ctx, key).Result())(s)
 		s.Eventually(s.jobsEver).Should(BeEquivalentTo(depth), "after %v", command[0])
 	}
 }
@@ -142,8 +142,7 @@ func TestNotificationsAreConfiguredOnRequest(t *testing.T) {
 	s.Operator = s.operate("--configure-redis-notifications")
 	s.create(scene.Polling(scene.Never))
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
-	flags, err := s.redis.Client().ConfigGet(t.Context(), "notify-keyspace-events").Result()
-	s.Expect(err).NotTo(HaveOccurred())
+	flags := must.Get(s.redis.Client().ConfigGet(t.Context(), "notify-keyspace-events").Result())(s)
 	s.Expect(strings.Split(flags["notify-keyspace-events"], "")).To(ConsistOf("K", "E", "l", "g", "x"))
 	s.Push(2)
 	s.Eventually(s.jobsEver).Should(Equal(2))

@@ -27,6 +27,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
@@ -42,14 +43,11 @@ type account struct {
 func newAccount(t *testing.T) *account {
 	t.Helper()
 	a := &account{WithT: NewWithT(t), t: t}
-	var err error
-	a.namespace, err = withoutOperator.Cluster.CreateNamespace(t.Context(), "operator")
-	a.Expect(err).NotTo(HaveOccurred())
+	a.namespace = must.Get(withoutOperator.Cluster.CreateNamespace(t.Context(), "operator"))(a)
 	a.Expect(withoutOperator.API.Create(t.Context(), &corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "operator"},
 	})).To(Succeed())
-	a.access, err = withoutOperator.Cluster.ServiceAccountConfig(t.Context(), a.namespace, "operator")
-	a.Expect(err).NotTo(HaveOccurred())
+	a.access = must.Get(withoutOperator.Cluster.ServiceAccountConfig(t.Context(), a.namespace, "operator"))(a)
 	return a
 }
 
@@ -71,8 +69,7 @@ func (a *account) grant(namespace string, rules []rbacv1.PolicyRule) *rbacv1.Rol
 // about objects in a namespace.
 func (a *account) rules(kind string) []rbacv1.PolicyRule {
 	a.t.Helper()
-	manifest, err := os.ReadFile("../../../config/rbac/role.yaml")
-	a.Expect(err).NotTo(HaveOccurred())
+	manifest := must.Get(os.ReadFile("../../../config/rbac/role.yaml"))(a)
 	var rules []rbacv1.PolicyRule
 	for document := range strings.SplitSeq(string(manifest), "\n---\n") {
 		var role rbacv1.ClusterRole
@@ -184,11 +181,9 @@ func TestRightToWriteStatusesIsLost(t *testing.T) {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	g := NewWithT(t)
-	box, err := sandbox.New()
-	g.Expect(err).NotTo(HaveOccurred())
+	box := must.Get(sandbox.New())(g)
 	t.Cleanup(func() { g.Expect(box.Close()).To(Succeed()) })
-	port, err := box.Port()
-	g.Expect(err).NotTo(HaveOccurred())
+	port := must.Get(box.Port())(g)
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 

@@ -6,6 +6,7 @@ package behaviour
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/webhook"
 )
@@ -38,10 +40,8 @@ func image(name string) scene.Change {
 // images are those of the Jobs that have not finished and are not going.
 func (s *scaledJob) images() []string {
 	s.t.Helper()
-	var all batchv1.JobList
-	s.Expect(s.API.List(s.t.Context(), &all, client.InNamespace(s.Namespace))).To(Succeed())
 	var images []string
-	for _, job := range all.Items {
+	for _, job := range s.jobs() {
 		if job.DeletionTimestamp == nil && len(job.Status.Conditions) == 0 {
 			images = append(images, job.Spec.Template.Spec.Containers[0].Image)
 		}
@@ -49,31 +49,27 @@ func (s *scaledJob) images() []string {
 	return images
 }
 
+// A Job that is to be replaced counts until its Pods are gone, if the user wants to wait for that.
 func TestAnEditedTemplateReplacesJobsWhereThatIsAskedFor(t *testing.T) {
 	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), running, replacing)
-	s.Push(3)
-	s.Eventually(s.images).Should(HaveExactElements("none", "none", "none"))
+	for name, policy := range map[string]scaledjobv1.PropagationPolicy{
+		"Pods go afterwards": "", "Pods go first": scaledjobv1.PropagationForeground,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScaledJob(t)
+			s.create(scene.Polling(scene.Never), running, replacing, func(spec *scaledjobv1.ScaledJobSpec) {
+				spec.Rollout.PropagationPolicy = policy
+			})
+			s.Push(3)
+			s.Eventually(s.images).Should(HaveExactElements("none", "none", "none"))
 
-	s.Update(image("other"))
-	s.Eventually(s.images).Should(HaveExactElements("other", "other", "other"))
-	s.Eventually(s.events).WithArguments("ReplacedJobs").Should(BeNumerically(">=", 1))
-	s.Eventually(s.jobsEver).Should(Equal(6))
-}
-
-// A Job that is to be replaced counts until its Pods are gone, if the user wants to wait for that.
-func TestReplacedJobsMayGoWithTheirPodsFirst(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), running, replacing, func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.Rollout.PropagationPolicy = scaledjobv1.PropagationForeground
-	})
-	s.Push(2)
-	s.Eventually(s.images).Should(HaveExactElements("none", "none"))
-	s.Update(image("other"))
-	s.Eventually(s.images).Should(HaveExactElements("other", "other"))
-	s.Eventually(s.jobsEver).Should(Equal(4))
+			s.Update(image("other"))
+			s.Eventually(s.images).Should(HaveExactElements("other", "other", "other"))
+			s.Eventually(s.events).WithArguments("ReplacedJobs").Should(BeNumerically(">=", 1))
+			s.Eventually(s.jobsEver).Should(Equal(6))
+		})
+	}
 }
 
 // uids are those of the Jobs of the namespace.
@@ -181,7 +177,7 @@ func TestAnUpgradeOfTheCRDReplacesNothing(t *testing.T) {
 		s.awaitReconciles("worker")
 		s.Expect(s.uids("worker")).To(ConsistOf(first), when)
 	}
-	s.Expect(s.installAnySchema()).To(Succeed())
+	s.installAnySchema()
 	s.patch("worker", `{"spec":{"maxReplicas":50}}`)
 	unchanged("an earlier CRD")
 	s.Expect(s.operator.Stop(t.Context())).To(Succeed())
@@ -230,10 +226,9 @@ func (s *scaledJob) forbid(operation registrationv1.OperationType, expression st
 	s.t.Helper()
 	rule := webhook.CreateJob
 	rule.Operation = operation
-	policy, err := webhook.Forbid(s.t.Context(), s.API, s.Namespace, s.Namespace, rule, registrationv1.Validation{
+	policy := must.Get(webhook.Forbid(s.t.Context(), s.API, s.Namespace, s.Namespace, rule, registrationv1.Validation{
 		Expression: expression, Message: "not here", Reason: new(metav1.StatusReasonForbidden),
-	})
-	s.Expect(err).NotTo(HaveOccurred())
+	}))(s)
 	s.t.Cleanup(func() { _ = policy.Remove(context.WithoutCancel(s.t.Context())) })
 }
 
@@ -270,32 +265,19 @@ func TestAJobThatMayNotBeDeletedKeepsNoOtherFromBeingPruned(t *testing.T) {
 	s.forbid(registrationv1.Delete, fmt.Sprintf("oldObject.metadata.name != '%s'", kept.Name))
 	s.Eventually(func() error { return s.API.Delete(t.Context(), kept.DeepCopy(), client.DryRunAll) }).
 		Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
-	finished := func() (names []string) {
-		for _, job := range s.jobs() {
-			if hasFinished(job) {
-				names = append(names, job.Name)
-			}
-		}
-		return names
+	finished := func() []*batchv1.Job {
+		return slices.DeleteFunc(s.jobs(), func(job *batchv1.Job) bool { return !hasFinished(job) })
 	}
 	s.succeed(kept)
 	s.Eventually(finished).Should(HaveLen(1))
-	unfinished := func() (names []string) {
-		for _, job := range s.jobs() {
-			if !hasFinished(job) {
-				names = append(names, job.Name)
-			}
-		}
-		return names
-	}
 	for range 3 {
 		s.Push(1)
 		job := s.job()
 		s.succeed(job)
-		s.Eventually(unfinished).ShouldNot(ContainElement(job.Name))
+		s.Eventually(s.unfinishedJobs).ShouldNot(ContainElement(HaveField("Name", job.Name)))
 	}
 	s.empty()
-	s.Eventually(finished).Should(HaveExactElements(kept.Name))
+	s.Eventually(finished).Should(HaveExactElements(HaveField("Name", kept.Name)))
 }
 
 // replacingOlder returns a cluster with an operator and a ScaledJob named worker, which replaces Jobs of an earlier

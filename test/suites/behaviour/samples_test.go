@@ -22,6 +22,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest/rediscli"
 )
 
@@ -32,8 +33,7 @@ const (
 
 // sampleFiles are the names of all samples.
 func sampleFiles(g Gomega) []string {
-	paths, err := filepath.Glob(filepath.Join(samples, "*.y*ml"))
-	g.Expect(err).NotTo(HaveOccurred())
+	paths := must.Get(filepath.Glob(filepath.Join(samples, "*.y*ml")))(g)
 	var names []string
 	for _, path := range paths {
 		if name := filepath.Base(path); name != kustomization {
@@ -61,14 +61,12 @@ func TestEverySampleIsApplied(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			namespace := newNamespace(t)
-			objects, err := apply(t, namespace, "--filename="+filepath.Join(samples, name))
-			g.Expect(err).NotTo(HaveOccurred())
+			objects := must.Get(apply(t, namespace, "--filename="+filepath.Join(samples, name)))(g)
 			g.Expect(objects).NotTo(BeEmpty())
 			for _, object := range objects {
 				if strings.HasPrefix(object, "scaledjob.") {
-					_, err := shared.Cluster.Kubectl(t.Context(), "wait", object,
-						"--for=condition=TemplateValid", "--timeout=60s", "--namespace="+namespace)
-					g.Expect(err).NotTo(HaveOccurred())
+					g.Expect(shared.Cluster.Kubectl(t.Context(), "wait", object,
+						"--for=condition=TemplateValid", "--timeout=60s", "--namespace="+namespace)).Error().NotTo(HaveOccurred())
 				}
 			}
 		})
@@ -78,26 +76,23 @@ func TestEverySampleIsApplied(t *testing.T) {
 func TestSamplesAreAppliedTogether(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	content, err := os.ReadFile(filepath.Join(samples, kustomization))
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(filepath.Join(samples, kustomization)))(g)
 	var listed struct{ Resources []string }
 	g.Expect(yaml.Unmarshal(content, &listed)).To(Succeed())
 	// These need a Redis or a controller that is not among the samples.
 	others := []string{"cluster.yaml", "kueue.yaml", "sentinel.yaml"}
 	g.Expect(append(listed.Resources, others...)).To(ConsistOf(sampleFiles(g)))
-	objects, err := apply(t, newNamespace(t), "--kustomize="+samples)
-	g.Expect(err).NotTo(HaveOccurred())
+	objects := must.Get(apply(t, newNamespace(t), "--kustomize="+samples))(g)
 	g.Expect(len(objects)).To(BeNumerically(">=", len(listed.Resources)))
 }
 
 func TestControlMisspeltSample(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	content, err := os.ReadFile(filepath.Join(samples, "minimal.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(filepath.Join(samples, "minimal.yaml")))(g)
 	misspelt := filepath.Join(t.TempDir(), "misspelt.yaml")
 	g.Expect(os.WriteFile(misspelt, []byte(strings.ReplaceAll(string(content), "threshold:", "treshold:")), 0o600)).To(Succeed())
-	_, err = apply(t, newNamespace(t), "--filename="+misspelt)
+	_, err := apply(t, newNamespace(t), "--filename="+misspelt)
 	g.Expect(err).To(MatchError(ContainSubstring(`unknown field "spec.treshold"`)))
 }
 
@@ -110,8 +105,7 @@ type sampleScaledJob struct {
 // newSampleScaledJob applies the sample, with the Redis of the tests for its own.
 func newSampleScaledJob(t *testing.T, file string) *sampleScaledJob {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(samples, file))
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(filepath.Join(samples, file)))(NewWithT(t))
 	return newShownScaledJob(t, string(content))
 }
 
@@ -189,8 +183,7 @@ func TestControlSampleWithoutItsStrategy(t *testing.T) {
 func strategyManifest(t *testing.T, key string) string {
 	t.Helper()
 	g := NewWithT(t)
-	page, err := os.ReadFile("../../../docs/how-to/choose-a-strategy.md")
-	g.Expect(err).NotTo(HaveOccurred())
+	page := must.Get(os.ReadFile("../../../docs/how-to/choose-a-strategy.md"))(g)
 	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
 		if manifest := block[1]; strings.Contains(manifest, "\n  name: "+key+"\n") {
 			if strings.Contains(manifest, "readinessProbe:") {
@@ -236,8 +229,7 @@ func TestManifestOfTheStrategyPageLetsAMessageWaitForItsWorker(t *testing.T) {
 	worker := s.work([]any{"LPUSH", "thumbnails"}, "first", 1)
 	s.Expect(shared.redis.Client().LPush(t.Context(), "thumbnails", "second").Err()).To(Succeed())
 	s.expectJobsEver(1)
-	_, err := io.WriteString(worker.input, "\n") // ends the work on the first
-	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(io.WriteString(worker.input, "\n")).Error().NotTo(HaveOccurred()) // ends the work on the first
 	worker.finish()
 	s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeZero())))
 	s.expectJobsEver(1)
@@ -272,8 +264,7 @@ func newWorkerSample(t *testing.T, change *strings.Replacer) *workerSample {
 func readWorkerSample(t *testing.T, file string, change *strings.Replacer) *workerSample {
 	t.Helper()
 	w := &workerSample{WithT: NewWithT(t), t: t, queue: t.Name()}
-	content, err := os.ReadFile(filepath.Join(samples, file))
-	w.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(filepath.Join(samples, file)))(w)
 	var sj scaledjobv1.ScaledJob
 	w.Expect(yaml.UnmarshalStrict(content, &sj)).To(Succeed())
 	w.job = sj.Spec.JobTemplate.Spec
@@ -292,9 +283,7 @@ func (w *workerSample) push(messages ...any) {
 
 func (w *workerSample) messages() []string {
 	w.t.Helper()
-	messages, err := shared.redis.Client().LRange(w.t.Context(), w.queue, 0, -1).Result()
-	w.Expect(err).NotTo(HaveOccurred())
-	return messages
+	return must.Get(shared.redis.Client().LRange(w.t.Context(), w.queue, 0, -1).Result())(w)
 }
 
 // workerContainer is one that was started.
@@ -324,10 +313,8 @@ func (w *workerSample) start(job string) *workerContainer {
 	// As in a container, all that it has started dies with it.
 	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	process.Cancel = func() error { return syscall.Kill(-process.Process.Pid, syscall.SIGKILL) }
-	input, err := process.StdinPipe()
-	w.Expect(err).NotTo(HaveOccurred())
-	output, err := process.StdoutPipe()
-	w.Expect(err).NotTo(HaveOccurred())
+	input := must.Get(process.StdinPipe())(w)
+	output := must.Get(process.StdoutPipe())(w)
 	w.Expect(process.Start()).To(Succeed())
 	line, err := bufio.NewReader(output).ReadString('\n')
 	w.Expect(err).To(Or(BeNil(), MatchError(io.EOF)))
@@ -338,8 +325,7 @@ func (w *workerSample) start(job string) *workerContainer {
 // finish ends the work, and waits for the container to exit.
 func (c *workerContainer) finish() {
 	c.t.Helper()
-	_, err := io.WriteString(c.input, "\n")
-	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(io.WriteString(c.input, "\n")).Error().NotTo(HaveOccurred())
 	c.Expect(c.process.Wait()).To(Succeed())
 }
 
@@ -423,8 +409,7 @@ func TestLockOfTheSampleOutlivesItsJob(t *testing.T) {
 	w := newWorkerSample(t, strings.NewReplacer())
 	w.push("message")
 	worker := w.start("a")
-	ttl, err := shared.redis.Client().TTL(t.Context(), w.queue+":lock:message").Result()
-	w.Expect(err).NotTo(HaveOccurred())
+	ttl := must.Get(shared.redis.Client().TTL(t.Context(), w.queue+":lock:message").Result())(w)
 	worker.finish()
 	const grace = 30 * time.Second // the default of Kubernetes
 	longest := time.Duration(*w.job.ActiveDeadlineSeconds) * time.Second

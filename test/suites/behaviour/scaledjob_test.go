@@ -22,6 +22,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
@@ -136,9 +137,7 @@ func (s *scaledJob) awaitSubscription() {
 // jobs are the Jobs of the namespace, whoever made them.
 func (s *scaledJob) jobs() []*batchv1.Job {
 	s.t.Helper()
-	jobs, err := s.AllJobs.In(s.Namespace)
-	s.Expect(err).NotTo(HaveOccurred())
-	return jobs
+	return must.Get(s.AllJobs.In(s.Namespace))(s)
 }
 
 // jobsEver is how many Jobs the namespace has seen, those that are gone included.
@@ -228,8 +227,7 @@ func endCondition(job *batchv1.Job) *batchv1.JobCondition {
 // events is how often an event of this reason has happened to the ScaledJob.
 func (s *scaledJob) events(reason string) int {
 	s.t.Helper()
-	all, err := s.Events(s.t.Context())
-	s.Expect(err).NotTo(HaveOccurred())
+	all := must.Get(s.Events(s.t.Context()))(s)
 	count := 0
 	for _, event := range all {
 		if event.Reason == reason {
@@ -259,9 +257,7 @@ func onceByEvents(spec *scaledjobv1.ScaledJobSpec) {
 // kubectl runs kubectl in the namespace and returns what it prints.
 func (s *scaledJob) kubectl(args ...string) string {
 	s.t.Helper()
-	output, err := s.Cluster.Kubectl(s.t.Context(), append(args, "--namespace="+s.Namespace)...)
-	s.Expect(err).NotTo(HaveOccurred())
-	return output
+	return must.Get(s.Cluster.Kubectl(s.t.Context(), append(args, "--namespace="+s.Namespace)...))(s)
 }
 
 // edit changes the spec, and returns when the operator has acted on the change.
@@ -330,8 +326,7 @@ type workers struct {
 // startWorkers starts the workers.
 func (s *scaledJob) startWorkers(batch int) {
 	s.t.Helper()
-	changes, err := s.API.Watch(s.t.Context(), &corev1.PodList{}, s.ours()...)
-	s.Expect(err).NotTo(HaveOccurred())
+	changes := must.Get(s.API.Watch(s.t.Context(), &corev1.PodList{}, s.ours()...))(s)
 	staff := &workers{admin: s.API, redis: s.redis.Client(), queue: s.Queue, batch: batch}
 	done := make(chan error, 1)
 	go func() { done <- staff.run(s.t.Context(), changes) }()

@@ -31,6 +31,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/preflight"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -150,7 +151,7 @@ func TestObjectsOfAnOlderSchemaHarmNoOther(t *testing.T) {
 	s.expectJobs("threshold-in-words", 3)
 	s.Eventually(s.active).WithContext(t.Context()).WithArguments("threshold-in-words").Should(Equal(int64(3)))
 
-	s.Expect(s.installAnySchema()).To(Succeed()) // as one who rolls back does
+	s.installAnySchema() // as one who rolls back does
 	s.create("late", func(object map[string]any) {
 		s.Expect(unstructured.SetNestedField(object, "ten", "spec", "threshold")).To(Succeed())
 	})
@@ -208,10 +209,8 @@ func newOlderCluster(t *testing.T) *olderCluster {
 		WithT: NewWithT(t), t: t,
 		control: cluster.New(t, cluster.Options{}), redis: redistest.New(t, redistest.Options{}),
 	}
-	s.Expect(s.installAnySchema()).To(Succeed())
-	var err error
-	s.admin, err = client.New(s.control.Config(), client.Options{})
-	s.Expect(err).NotTo(HaveOccurred())
+	s.installAnySchema()
+	s.admin = must.Get(client.New(s.control.Config(), client.Options{}))(s)
 	s.Expect(s.redis.Client().LPush(t.Context(), "messages", 1, 2, 3).Err()).To(Succeed())
 	return s
 }
@@ -220,25 +219,23 @@ func newOlderCluster(t *testing.T) *olderCluster {
 const crds = "../../../config/crd/bases"
 
 // installAnySchema installs the CRD without what is known of the fields.
-func (s *olderCluster) installAnySchema() error {
-	files, err := filepath.Glob(filepath.Join(crds, "*.yaml"))
-	if err != nil || len(files) != 1 {
-		return fmt.Errorf("one CRD expected, not %v: %w", files, err)
-	}
-	manifest, err := os.ReadFile(files[0])
-	if err != nil {
-		return err
-	}
+func (s *olderCluster) installAnySchema() {
+	s.t.Helper()
+	s.install(func(schema *apiextensionsv1.CustomResourceValidation) {
+		schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
+	})
+}
+
+// install installs the CRD of this version with a change to its schema.
+func (s *olderCluster) install(change func(*apiextensionsv1.CustomResourceValidation)) {
+	s.t.Helper()
+	files := must.Get(filepath.Glob(filepath.Join(crds, "*.yaml")))(s)
+	s.Expect(files).To(HaveLen(1))
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.Unmarshal(manifest, &crd); err != nil {
-		return err
-	}
-	version := &crd.Spec.Versions[0]
-	version.Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
-	if manifest, err = yaml.Marshal(crd); err != nil {
-		return err
-	}
-	return s.control.Apply(s.t.Context(), bytes.NewReader(manifest))
+	s.Expect(yaml.Unmarshal(must.Get(os.ReadFile(files[0]))(s), &crd)).To(Succeed())
+	change(crd.Spec.Versions[0].Schema)
+	manifest := must.Get(yaml.Marshal(crd))(s)
+	s.Expect(s.control.Apply(s.t.Context(), bytes.NewReader(manifest))).To(Succeed())
 }
 
 // installSchema installs the CRD as it is today.
@@ -322,8 +319,7 @@ func (s *olderCluster) reported(ctx context.Context, name string) (bool, error) 
 func (s *olderCluster) awaitReconciles(names ...string) {
 	s.t.Helper()
 	reconciles := func() (all []float64) {
-		metrics, err := s.operator.Metrics(s.t.Context())
-		s.Expect(err).NotTo(HaveOccurred())
+		metrics := must.Get(s.operator.Metrics(s.t.Context()))(s)
 		for _, name := range names {
 			all = append(all, metrics.Sum("scaledjob_reconcile_total", fmt.Sprintf("scaledjob=%q", name)))
 		}
@@ -399,26 +395,17 @@ func TestOperatorAndCRDOfDifferentVersions(t *testing.T) {
 // installFields installs the CRD of this version with a change to the schema of the spec.
 func (s *olderCluster) installFields(change func(spec *apiextensionsv1.JSONSchemaProps)) {
 	s.t.Helper()
-	files, err := filepath.Glob(filepath.Join(crds, "*.yaml"))
-	s.Expect(err).NotTo(HaveOccurred())
-	manifest, err := os.ReadFile(files[0])
-	s.Expect(err).NotTo(HaveOccurred())
-	var crd apiextensionsv1.CustomResourceDefinition
-	s.Expect(yaml.Unmarshal(manifest, &crd)).To(Succeed())
-	root := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
-	spec := root.Properties["spec"]
-	change(&spec)
-	root.Properties["spec"] = spec
-	manifest, err = yaml.Marshal(crd)
-	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(s.control.Apply(s.t.Context(), bytes.NewReader(manifest))).To(Succeed())
+	s.install(func(schema *apiextensionsv1.CustomResourceValidation) {
+		spec := schema.OpenAPIV3Schema.Properties["spec"]
+		change(&spec)
+		schema.OpenAPIV3Schema.Properties["spec"] = spec
+	})
 }
 
 // awaitFields returns when the API server publishes a schema with these differences, which is later than it serves it.
 func (s *olderCluster) awaitFields(want preflight.Fields) {
 	s.t.Helper()
-	schemas, err := discovery.NewDiscoveryClientForConfig(s.control.Config())
-	s.Expect(err).NotTo(HaveOccurred())
+	schemas := must.Get(discovery.NewDiscoveryClientForConfig(s.control.Config()))(s)
 	s.Eventually(func() (preflight.Fields, error) {
 		document, err := preflight.ReadSchemas(s.t.Context(), schemas.RESTClient())
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
@@ -59,8 +60,7 @@ func (s *scaledJob) expectSparseWrites(do func()) {
 	s.t.Helper()
 	writes, bound := s.writesDuring(func() {
 		do()
-		depth, err := s.redis.Client().LLen(s.t.Context(), s.Queue).Result()
-		s.Expect(err).NotTo(HaveOccurred())
+		depth := must.Get(s.redis.Client().LLen(s.t.Context(), s.Queue).Result())(s)
 		s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(Equal(depth))))
 	})
 	s.Expect(writes).To(And(BeNumerically(">", 1), BeNumerically("<=", bound)))
@@ -81,8 +81,7 @@ func (s *scaledJob) writesDuring(do func()) (writes int, bound float64) {
 // which tells how often it appeared or changed.
 func (s *scaledJob) countChanges() (stop func() int) {
 	s.t.Helper()
-	changes, err := s.API.Watch(s.t.Context(), &scaledjobv1.ScaledJobList{}, client.InNamespace(s.Namespace))
-	s.Expect(err).NotTo(HaveOccurred())
+	changes := must.Get(s.API.Watch(s.t.Context(), &scaledjobv1.ScaledJobList{}, client.InNamespace(s.Namespace)))(s)
 	counted := make(chan int)
 	go func() {
 		count := 0

@@ -13,9 +13,9 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
@@ -63,26 +63,7 @@ const jobCount = scene.JobCount
 // allowJobs makes a quota for Jobs that is in force.
 func (s *scaledJob) allowJobs(count int64) *corev1.ResourceQuota {
 	s.t.Helper()
-	quota, err := s.Limit(s.t.Context(), "jobs", map[corev1.ResourceName]int64{jobCount: count})
-	s.Expect(err).NotTo(HaveOccurred())
-	return quota
-}
-
-// podFailurePolicy takes no other restartPolicy than Never.
-func TestUnsetRestartPolicyBecomesNeverWithPodFailurePolicy(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.JobTemplate.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
-			Action: batchv1.PodFailurePolicyActionIgnore,
-			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{
-				{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue},
-			},
-		}}}
-	})
-	s.Push(1)
-	s.Expect(s.job().Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyNever))
-	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
+	return must.Get(s.Limit(s.t.Context(), "jobs", map[corev1.ResourceName]int64{jobCount: count}))(s)
 }
 
 // The host of a Pod has the name of its Job and the index, which must be a DNS label. About three of four Jobs have a
@@ -114,9 +95,7 @@ func TestIndexedJobsOfAnyName(t *testing.T) {
 // hosts are the host names of the Pods.
 func (s *scaledJob) hosts() (names []string) {
 	s.t.Helper()
-	var pods corev1.PodList
-	s.Expect(s.API.List(s.t.Context(), &pods, client.InNamespace(s.Namespace))).To(Succeed())
-	for _, pod := range pods.Items {
+	for _, pod := range s.pods() {
 		names = append(names, pod.Spec.Hostname)
 	}
 	return names

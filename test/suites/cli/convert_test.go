@@ -10,39 +10,27 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
+
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // examples are manifests with all that the documentation of KEDA shows of its ScaledJobs and its Redis triggers.
 const examples = "../../../internal/cli/convert/testdata/keda"
 
-// manifests are the documents that a command has printed.
-func manifests(g Gomega, text string) []*unstructured.Unstructured {
-	var objects []*unstructured.Unstructured
-	for document := range strings.SplitSeq(text, "---\n") {
-		object := &unstructured.Unstructured{}
-		g.Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed())
-		objects = append(objects, object)
-	}
-	return objects
-}
-
 // What is converted in these tests is what KEDA accepts.
 func TestTheExamplesAreObjectsOfKEDA(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	files, err := filepath.Glob(filepath.Join(examples, "*.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
+	files := must.Get(filepath.Glob(filepath.Join(examples, "*.yaml")))(g)
 	strict := client.WithFieldValidation(admin, "Strict")
 	for _, file := range files {
 		if filepath.Base(file) == "impossible.yaml" {
 			continue // It has what KEDA does not accept either.
 		}
-		content, err := os.ReadFile(file)
-		g.Expect(err).NotTo(HaveOccurred())
-		for _, object := range manifests(g, string(content)) {
+		content := must.Get(os.ReadFile(file))(g)
+		for _, object := range must.Get(manifests.Parse(string(content)))(g) {
 			object.SetNamespace("default")
 			g.Expect(strict.Create(t.Context(), object, client.DryRunAll)).To(Succeed(), "%s: %s", file, object.GetName())
 		}
@@ -53,13 +41,12 @@ func TestTheExamplesAreObjectsOfKEDA(t *testing.T) {
 func TestTheAPIServerAcceptsWhatWasConverted(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	files, err := filepath.Glob(filepath.Join(examples, "*.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
+	files := must.Get(filepath.Glob(filepath.Join(examples, "*.yaml")))(g)
 	strict := client.WithFieldValidation(admin, "Strict")
 	accepted := 0
 	for _, file := range files {
 		is := run(t, "convert", "-f", file)
-		for _, object := range manifests(g, is.out) {
+		for _, object := range must.Get(manifests.Parse(is.out))(g) {
 			if strings.Contains(is.errOut, object.GetName()+" (") {
 				continue // Something is left to do first.
 			}
@@ -76,8 +63,7 @@ func TestConvertFromAClusterIsConvertOfItsManifests(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	namespace := control.NewNamespace(t, "cli")
-	content, err := os.ReadFile(filepath.Join(examples, "cluster.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(filepath.Join(examples, "cluster.yaml")))(g)
 	manifest := strings.ReplaceAll(string(content), "metadata: {name:", "metadata: {namespace: "+namespace+", name:")
 	file := filepath.Join(t.TempDir(), "keda.yaml")
 	g.Expect(os.WriteFile(file, []byte(manifest), 0o600)).To(Succeed())
@@ -86,10 +72,10 @@ func TestConvertFromAClusterIsConvertOfItsManifests(t *testing.T) {
 	fromFile, fromCluster := run(t, "convert", "-f", file), run(t, "convert", "--from-cluster", "-n", namespace)
 	g.Expect(fromFile.code).To(BeZero(), fromFile.errOut)
 	g.Expect(fromCluster.code).To(BeZero(), fromCluster.errOut)
-	g.Expect(manifests(g, fromCluster.out)).To(Equal(manifests(g, fromFile.out)))
+	g.Expect(must.Get(manifests.Parse(fromCluster.out))(g)).To(Equal(must.Get(manifests.Parse(fromFile.out))(g)))
 
 	is := run(t, "convert", "--from-cluster", "shards-list", "-n", namespace)
-	g.Expect(manifests(g, is.out)).To(HaveLen(1))
+	g.Expect(must.Get(manifests.Parse(is.out))(g)).To(HaveLen(1))
 	is = run(t, "convert", "--from-cluster", "absent", "-n", namespace)
 	g.Expect(is.errOut).To(HavePrefix(`error: There is no ScaledJob "absent" of KEDA in namespace "` + namespace + `".`))
 	is = run(t, "convert", "--from-cluster", "-n", control.NewNamespace(t, "cli"))

@@ -26,185 +26,173 @@ import (
 // password is one that no output may have.
 const password = "a-Secret-0f-The-Test"
 
+// deployment is what is deployed for a test: servers, and the Secret that the ScaledJob names; nil for none.
+type deployment struct {
+	t      *testing.T
+	secret map[string]string
+}
+
 // standalone is the access to a server, with further fields.
 func standalone(address, fields string) string {
 	return fmt.Sprintf(`{redisAddress: "", redis: {addresses: ["%s"]%s}}`, address, fields)
 }
 
+// server starts a server, and returns the access to it, with further fields.
+func (d *deployment) server(options redistest.Options, fields string) string {
+	d.t.Helper()
+	return standalone(redistest.New(d.t, options).Addr(), fields)
+}
+
 const withPassword = `, auth: {passwordSecretRef: {name: redis}}, tls: {mode: Disabled}`
 
-// asUser is a server that knows one more user, and the access of that user.
-func asUser(t *testing.T, rules ...string) string {
-	t.Helper()
+// locked are the options of a server that requires a password.
+var locked = redistest.Options{User: "admin", Args: []string{"--requirepass", "another"}}
+
+// asUser starts a server that knows one more user, and returns the access of that user.
+func (d *deployment) asUser(rules ...string) string {
+	d.t.Helper()
+	d.secret = map[string]string{"password": password}
 	args := append([]string{"--user", "reader", "on", ">" + password}, rules...)
-	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents, Args: args})
-	return standalone(server.Addr(), `, auth: {username: reader, passwordSecretRef: {name: redis}}, tls: {mode: Disabled}`)
+	return d.server(redistest.Options{Events: redistest.NoEvents, Args: args},
+		`, auth: {username: reader, passwordSecretRef: {name: redis}}, tls: {mode: Disabled}`)
+}
+
+const withAuthority = `, tls: {caSecretRef: {name: redis}}`
+
+// secured starts a server with a certificate, and returns the access that trusts its authority.
+func (d *deployment) secured(pair func(*certificates.Authority) certificates.Pair) string {
+	d.t.Helper()
+	authority := certificates.NewAuthority(d.t)
+	d.secret = map[string]string{"ca.crt": string(authority.Certificate())}
+	return d.server(redistest.Options{TLS: &redistest.TLS{Server: pair(authority)}}, withAuthority)
+}
+
+// containing starts a server with a key, and returns the access to it.
+func (d *deployment) containing(command ...any) string {
+	d.t.Helper()
+	server := redistest.New(d.t, redistest.Options{})
+	NewWithT(d.t).Expect(server.Client().Do(d.t.Context(), command...).Err()).To(Succeed())
+	return standalone(server.Addr(), "")
 }
 
 // redisFault is something that is wrong with Redis.
 type redisFault struct {
-	// plant returns fields of the ScaledJob, and a Secret; nil for none.
-	plant func(*testing.T) (spec string, secret map[string]string)
+	// plant returns fields of the ScaledJob.
+	plant func(*deployment) (spec string)
 	args  []string
 	found map[string]string
 }
 
-func secured(t *testing.T, pair func(*certificates.Authority) certificates.Pair) (spec string, secret map[string]string) {
-	t.Helper()
-	authority := certificates.NewAuthority(t)
-	server := redistest.New(t, redistest.Options{TLS: &redistest.TLS{Server: pair(authority)}})
-	return standalone(server.Addr(), `, tls: {caSecretRef: {name: redis}}`), map[string]string{"ca.crt": string(authority.Certificate())}
-}
-
 var redisFaults = map[string]redisFault{
 	"the password is wrong": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			server := redistest.New(t, redistest.Options{User: "admin", Args: []string{"--requirepass", "another"}})
-			return standalone(server.Addr(), withPassword), map[string]string{"password": password}
+		plant: func(d *deployment) string {
+			d.secret = map[string]string{"password": password}
+			return d.server(locked, withPassword)
 		},
 		found: map[string]string{"redis": "error: .*AUTH failed. Redis rejected the credentials.*FIX: docs/operations/troubleshooting.md#authfailed"},
 	},
 	"no password": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			server := redistest.New(t, redistest.Options{User: "admin", Args: []string{"--requirepass", "another"}})
-			return standalone(server.Addr(), ""), nil
-		},
+		plant: func(d *deployment) string { return d.server(locked, "") },
 		found: map[string]string{"redis": "error: .*AUTH failed. Redis requires a password"},
 	},
 	"a certificate for another name": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			return secured(t, func(by *certificates.Authority) certificates.Pair { return by.Server(t, "redis.example") })
+		plant: func(d *deployment) string {
+			return d.secured(func(by *certificates.Authority) certificates.Pair { return by.Server(d.t, "redis.example") })
 		},
 		found: map[string]string{"redis": "error: .*TLS failed. The server's certificate is for another name.*It is for redis.example, and valid until"},
 	},
 	"a certificate that has expired": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			return secured(t, func(by *certificates.Authority) certificates.Pair { return by.Expired(t, "127.0.0.1") })
+		plant: func(d *deployment) string {
+			return d.secured(func(by *certificates.Authority) certificates.Pair { return by.Expired(d.t, "127.0.0.1") })
 		},
 		found: map[string]string{"redis": "error: .*TLS failed. The server's certificate has expired"},
 	},
 	"a server without TLS": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			return standalone(redistest.New(t, redistest.Options{}).Addr(), `, tls: {mode: Enabled}`), nil
-		},
+		plant: func(d *deployment) string { return d.server(redistest.Options{}, `, tls: {mode: Enabled}`) },
 		found: map[string]string{"redis": "error: .*TLS failed"},
 	},
 	"a key of another type": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			server := redistest.New(t, redistest.Options{})
-			NewWithT(t).Expect(server.Client().SAdd(t.Context(), "emails", "a").Err()).To(Succeed())
-			return standalone(server.Addr(), ""), nil
-		},
+		plant: func(d *deployment) string { return d.containing("SADD", "emails", "a") },
 		found: map[string]string{"redis-keys": `error: The key "emails" has another type.*FIX: .*TYPE "emails"`},
 	},
 	"a command that is not permitted": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			return asUser(t, "~*", "&*", "-@all", "+ping", "+client|tracking"), map[string]string{"password": password}
-		},
+		plant: func(d *deployment) string { return d.asUser("~*", "&*", "-@all", "+ping", "+client|tracking") },
 		found: map[string]string{"redis-keys": `error: "emails": .*FIX: In redis-cli: ACL SETUSER reader .llen`},
 	},
 	"a key that may not be read": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			return asUser(t, "~other", "&*", "+@all"), map[string]string{"password": password}
-		},
+		plant: func(d *deployment) string { return d.asUser("~other", "&*", "+@all") },
 		found: map[string]string{"redis-keys": `error: "emails": .*FIX: In redis-cli: ACL SETUSER reader '%R~emails'`},
 	},
 	"no source of changes": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			return asUser(t, "~*", "-@all", "+ping", "+llen"), map[string]string{"password": password}
-		},
+		plant: func(d *deployment) string { return d.asUser("~*", "-@all", "+ping", "+llen") },
 		found: map[string]string{"redis-changes": `warning: .*polls the queue.*FIX: Grant .client.tracking, or set notify-keyspace-events to Kgl`},
 	},
 	"a node of a Cluster as one server": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			return standalone(redistest.New(t, redistest.Options{Cluster: true}).Addr(), ""), nil
-		},
+		plant: func(d *deployment) string { return d.server(redistest.Options{Cluster: true}, "") },
 		found: map[string]string{"redis-mode": `error: The server is in mode "cluster"`},
 	},
 	"a Cluster without all slots": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			return standalone(redistest.New(t, redistest.Options{Cluster: true}).Addr(), ", mode: Cluster"), nil
-		},
+		plant: func(d *deployment) string { return d.server(redistest.Options{Cluster: true}, ", mode: Cluster") },
 		found: map[string]string{"redis-cluster": "error: Only 0 of 16384 slots have a master"},
 	},
 	"a replica": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			master := redistest.New(t, redistest.Options{})
-			host, port, _ := strings.Cut(master.Addr(), ":")
-			return standalone(redistest.New(t, redistest.Options{Args: []string{"--replicaof", host + " " + port}}).Addr(), ""), nil
+		plant: func(d *deployment) string {
+			host, port, _ := strings.Cut(redistest.New(d.t, redistest.Options{}).Addr(), ":")
+			return d.server(redistest.Options{Args: []string{"--replicaof", host + " " + port}}, "")
 		},
 		found: map[string]string{"redis-mode": "warning: The server is a replica"},
 	},
 	"a master that no sentinel knows": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			all := redistest.NewReplicated(t, redistest.ReplicatedOptions{Replicas: 1, Sentinels: 1})
-			return standalone(all.Sentinels[0].Addr(), ", mode: Sentinel, sentinel: {masterName: nobody}"), nil
+		plant: func(d *deployment) string {
+			all := redistest.NewReplicated(d.t, redistest.ReplicatedOptions{Replicas: 1, Sentinels: 1})
+			return standalone(all.Sentinels[0].Addr(), ", mode: Sentinel, sentinel: {masterName: nobody}")
 		},
 		found: map[string]string{"redis-sentinels": `error: .*knows no master "nobody".*FIX: Correct spec.redis.sentinel.masterName`},
 	},
 	"an empty key with a similar one": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			server := redistest.New(t, redistest.Options{})
-			NewWithT(t).Expect(server.Client().RPush(t.Context(), "bull:emails:wait", "a").Err()).To(Succeed())
-			return standalone(server.Addr(), ""), nil
-		},
+		plant: func(d *deployment) string { return d.containing("RPUSH", "bull:emails:wait", "a") },
 		args:  []string{"--scan"},
 		found: map[string]string{"redis-similar": `warning: The key "emails" is empty, .*"bull:emails:wait"`},
 	},
 	"no notification": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			return standalone(redistest.New(t, redistest.Options{Events: redistest.NoEvents}).Addr(), ""), nil
-		},
+		plant: func(d *deployment) string { return d.server(redistest.Options{Events: redistest.NoEvents}, "") },
 		args:  []string{"--probe"},
 		found: map[string]string{"redis-probe": `warning: No notification came for a push to the scratch key "emails:doctor-`},
 	},
 	"a server that hangs": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			server := redistest.New(t, redistest.Options{})
-			NewWithT(t).Expect(server.Pause()).To(Succeed())
-			t.Cleanup(func() { _ = server.Resume() })
-			return standalone(server.Addr(), ""), nil
+		plant: func(d *deployment) string {
+			server := redistest.New(d.t, redistest.Options{})
+			NewWithT(d.t).Expect(server.Pause()).To(Succeed())
+			d.t.Cleanup(func() { _ = server.Resume() })
+			return standalone(server.Addr(), "")
 		},
 		found: map[string]string{"redis": "error: .*Redis did not answer in time"},
 	},
 	"an authority that is none": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			return standalone(redistest.New(t, redistest.Options{}).Addr(), `, tls: {caSecretRef: {name: redis}}`), map[string]string{"ca.crt": "none"}
+		plant: func(d *deployment) string {
+			d.secret = map[string]string{"ca.crt": "none"}
+			return d.server(redistest.Options{}, withAuthority)
 		},
 		found: map[string]string{"redis": `error: The value of the key "ca.crt" of the Secret "redis" contains no PEM certificate.*FIX: docs/operations/troubleshooting.md#secretinvalid`},
 	},
 	"no Secret with the password": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			return standalone(redistest.New(t, redistest.Options{}).Addr(), withPassword), nil
-		},
+		plant: func(d *deployment) string { return d.server(redistest.Options{}, withPassword) },
 		found: map[string]string{"references": `error: There is no Secret "redis" in the namespace; spec.redis.auth.passwordSecretRef names it`},
 	},
 	"nothing at the forwarded port": {
-		plant: func(t *testing.T) (string, map[string]string) {
-			t.Helper()
-			return standalone(redistest.New(t, redistest.Options{}).Addr(), ""), nil
-		},
+		plant: func(d *deployment) string { return d.server(redistest.Options{}, "") },
 		args:  []string{"--redis-address=127.0.0.1:1"},
 		found: map[string]string{"redis": "error: 127.0.0.1:1: The connection to Redis was refused.*FIX: Check --redis-address"},
 	},
+}
+
+// newPatientWith is newPatient for what is deployed.
+func newPatientWith(t *testing.T, deploy func(*deployment) (spec string)) *patient {
+	t.Helper()
+	d := &deployment{t: t}
+	p := newPatient(t, deploy(d))
+	p.secret(d.secret)
+	return p
 }
 
 // secret creates the Secret that the ScaledJob names.
@@ -220,9 +208,7 @@ func TestDoctorFindsEachFaultOfRedis(t *testing.T) {
 	for name, is := range redisFaults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spec, secret := is.plant(t)
-			p := newPatient(t, spec)
-			p.secret(secret)
+			p := newPatientWith(t, is.plant)
 			args := append([]string{p.name, "-n", p.namespace}, is.args...)
 			p.g.Eventually(func(g Gomega) {
 				found := findings(examined(t, g, args...))
@@ -238,29 +224,22 @@ func TestDoctorFindsEachFaultOfRedis(t *testing.T) {
 }
 
 // healthyServers are deployments in which nothing is wrong.
-var healthyServers = map[string]func(*testing.T) (spec string, secret map[string]string){
-	"one server": func(t *testing.T) (string, map[string]string) {
-		t.Helper()
-		return standalone(redistest.New(t, redistest.Options{}).Addr(), ""), nil
+var healthyServers = map[string]func(*deployment) (spec string){
+	"one server": func(d *deployment) string { return d.server(redistest.Options{}, "") },
+	"TLS": func(d *deployment) string {
+		return d.secured(func(by *certificates.Authority) certificates.Pair { return by.Server(d.t, "127.0.0.1") })
 	},
-	"TLS": func(t *testing.T) (string, map[string]string) {
-		t.Helper()
-		return secured(t, func(by *certificates.Authority) certificates.Pair { return by.Server(t, "127.0.0.1") })
+	"the documented permissions": func(d *deployment) string {
+		return d.asUser("resetchannels", "-@all", "%R~emails", "&__keyspace@0__:emails",
+			"+ping", "+client|tracking", "+subscribe", "+unsubscribe", "+llen")
 	},
-	"the documented permissions": func(t *testing.T) (string, map[string]string) {
-		t.Helper()
-		return asUser(t, "resetchannels", "-@all", "%R~emails", "&__keyspace@0__:emails", "+ping", "+client|tracking", "+subscribe", "+unsubscribe", "+llen"),
-			map[string]string{"password": password}
+	"sentinels": func(d *deployment) string {
+		all := redistest.NewReplicated(d.t, redistest.ReplicatedOptions{Replicas: 1})
+		return standalone(all.Sentinels[0].Addr(), ", mode: Sentinel, sentinel: {masterName: "+redistest.MasterName+"}")
 	},
-	"sentinels": func(t *testing.T) (string, map[string]string) {
-		t.Helper()
-		all := redistest.NewReplicated(t, redistest.ReplicatedOptions{Replicas: 1})
-		return standalone(all.Sentinels[0].Addr(), ", mode: Sentinel, sentinel: {masterName: "+redistest.MasterName+"}"), nil
-	},
-	"a Cluster": func(t *testing.T) (string, map[string]string) {
-		t.Helper()
-		all := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
-		return standalone(all.Nodes[0].Addr(), ", mode: Cluster"), nil
+	"a Cluster": func(d *deployment) string {
+		all := redistest.NewSharded(d.t, redistest.ShardedOptions{Replicas: -1})
+		return standalone(all.Nodes[0].Addr(), ", mode: Cluster")
 	},
 }
 
@@ -269,9 +248,7 @@ func TestDoctorFindsNothingInHealthyServers(t *testing.T) {
 	for name, deploy := range healthyServers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spec, secret := deploy(t)
-			p := newPatient(t, spec)
-			p.secret(secret)
+			p := newPatientWith(t, deploy)
 			report := examined(t, p.g, p.name, "-n", p.namespace)
 			p.g.Expect(findings(report)).To(BeEmpty())
 			p.g.Expect(report.Checks).To(ContainElement(And(HaveField("ID", "redis-keys"), HaveField("Level", doctor.OK))))

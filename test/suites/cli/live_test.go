@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -54,8 +55,7 @@ func TestExplainLiveWithoutRedis(t *testing.T) {
 	g := NewWithT(t)
 	namespace := control.NewNamespace(t, "cli")
 	newScaledJob(t, namespace, "emails", "{}", healthy)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	g.Expect(err).NotTo(HaveOccurred())
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(g)
 	g.Expect(listener.Close()).To(Succeed())
 	is := explained(t, g, "emails", "-n", namespace, "--live", "--redis-address", listener.Addr().String())
 	g.Expect(is.Live).To(BeFalse())
@@ -69,8 +69,7 @@ func TestExplainLiveAtAServerThatHangs(t *testing.T) {
 	g := NewWithT(t)
 	namespace := control.NewNamespace(t, "cli")
 	newScaledJob(t, namespace, "emails", "{}", healthy)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	g.Expect(err).NotTo(HaveOccurred())
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(g)
 	defer listener.Close()
 	is := explained(t, g, "emails", "-n", namespace, "--live", "--redis-address", listener.Addr().String())
 	g.Expect(is.Unreadable).To(ConsistOf(HavePrefix("Redis, so the messages are those of the status: ")))
@@ -104,10 +103,12 @@ func TestExplainLiveUsesTheSecretsOfTheUser(t *testing.T) {
 func TestExplainLiveThroughAForwardedPort(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	spec, secret := secured(t, func(by *certificates.Authority) certificates.Pair { return by.Server(t, "redis.live.svc") })
-	address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(spec)
-	p := newPatient(t, strings.Replace(spec, address, "redis.live.svc:6379", 1))
-	p.secret(secret)
+	var address string
+	p := newPatientWith(t, func(d *deployment) string {
+		spec := d.secured(func(by *certificates.Authority) certificates.Pair { return by.Server(t, "redis.live.svc") })
+		address = regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(spec)
+		return strings.Replace(spec, address, "redis.live.svc:6379", 1)
+	})
 	is := explained(t, g, p.name, "-n", p.namespace, "--live", "--redis-address", address)
 	g.Expect(is.Unreadable).To(BeEmpty())
 	g.Expect(is.Outstanding).To(HaveValue(BeZero()))
@@ -122,8 +123,7 @@ func TestInterruptedAtAServerThatHangs(t *testing.T) {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			g.Expect(err).NotTo(HaveOccurred())
+			listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(g)
 			t.Cleanup(func() { _ = listener.Close() })
 			ctx, interrupt := context.WithCancel(t.Context())
 			go func() {

@@ -47,12 +47,7 @@ func start(ctx context.Context) (err error) {
 	return err
 }
 
-func stop(context.Context) error {
-	if control == nil {
-		return nil
-	}
-	return control.Stop()
-}
+func stop(context.Context) error { return control.Stop() }
 
 // answer is what a command has printed, and its exit code.
 type answer struct {

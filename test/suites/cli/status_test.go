@@ -16,6 +16,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/cli"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestStatusShowsWhatTheOperatorReports(t *testing.T) {
@@ -62,9 +63,7 @@ func TestStatusForProgramsIsStable(t *testing.T) {
 	g.Expect(is.code).To(BeZero(), is.errOut)
 	g.Expect(is.out).To(MatchJSON(wanted))
 	is = run(t, "status", "emails", "-n", namespace, "-o", "yaml")
-	converted, err := yaml.YAMLToJSON([]byte(is.out))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(converted).To(MatchJSON(wanted))
+	g.Expect(yaml.YAMLToJSON([]byte(is.out))).To(MatchJSON(wanted))
 
 	var list cli.StatusList
 	is = run(t, "status", "-n", control.NewNamespace(t, "cli"), "-o", "json")
@@ -104,8 +103,7 @@ func TestNoClusterIsASentence(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	// Nobody listens on the port of a listener that was closed.
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	g.Expect(err).NotTo(HaveOccurred())
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(g)
 	g.Expect(listener.Close()).To(Succeed())
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	g.Expect(cluster.WriteKubeconfig(&rest.Config{Host: "https://" + listener.Addr().String()}, kubeconfig)).To(Succeed())

@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/kit/dashboards"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // othersMetrics are those of the libraries of the operator that the dashboards use.
@@ -27,8 +28,7 @@ var othersMetrics = []string{
 func TestDashboardsUseMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	queries, err := dashboards.Read(filepath.Join(root, "config/grafana"))
-	g.Expect(err).NotTo(HaveOccurred())
+	queries := must.Get(dashboards.Read(filepath.Join(root, "config/grafana")))(g)
 	existing := append(all("(?m)^\\| `(scaledjob_\\w+)` \\|", read(t, "docs/reference/metrics.md")), othersMetrics...)
 	var used []string
 	for _, query := range queries {

@@ -21,6 +21,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 const (
@@ -31,8 +33,7 @@ const (
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(root, path))
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(filepath.Join(root, path)))(NewWithT(t))
 	return string(content)
 }
 
@@ -49,8 +50,7 @@ func all(pattern, text string) []string {
 func constants(t *testing.T, path, prefix string) []string {
 	t.Helper()
 	g := NewWithT(t)
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, 0)
-	g.Expect(err).NotTo(HaveOccurred())
+	file := must.Get(parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, 0))(g)
 	var values []string
 	ast.Inspect(file, func(node ast.Node) bool {
 		spec, is := node.(*ast.ValueSpec)
@@ -59,8 +59,7 @@ func constants(t *testing.T, path, prefix string) []string {
 		}
 		literal, is := spec.Values[0].(*ast.BasicLit)
 		g.Expect(is).To(BeTrue(), spec.Names[0].Name)
-		value, err := strconv.Unquote(literal.Value)
-		g.Expect(err).NotTo(HaveOccurred())
+		value := must.Get(strconv.Unquote(literal.Value))(g)
 		values = append(values, value)
 		return true
 	})
@@ -104,11 +103,9 @@ func TestEveryReasonIsInASuite(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var suites strings.Builder
-	files, err := filepath.Glob(filepath.Join(root, "test/suites/*/*_test.go"))
-	g.Expect(err).NotTo(HaveOccurred())
+	files := must.Get(filepath.Glob(filepath.Join(root, "test/suites/*/*_test.go")))(g)
 	for _, path := range files {
-		content, err := os.ReadFile(path)
-		g.Expect(err).NotTo(HaveOccurred())
+		content := must.Get(os.ReadFile(path))(g)
 		suites.Write(content)
 	}
 	named := all(`scaledjobv1\.(Reason\w+)`, suites.String())
@@ -233,9 +230,7 @@ func TestPathsThatAreNamedExist(t *testing.T) {
 	for _, file := range append(documents(t), "Makefile", ".golangci.yml", ".ci/run", "Dockerfile", ".dockerignore") {
 		text := strings.NewReplacer("/**/", "/*/", "**/", "", "../", "", "./", "").Replace(read(t, file))
 		for _, path := range all(namedPath.String(), text) {
-			found, err := filepath.Glob(filepath.Join(root, path))
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(found).NotTo(BeEmpty(), "%s names %s", file, path)
+			g.Expect(filepath.Glob(filepath.Join(root, path))).NotTo(BeEmpty(), "%s names %s", file, path)
 		}
 	}
 }
@@ -292,8 +287,7 @@ func declarations(t *testing.T) map[string][]string {
 func documents(t *testing.T) []string {
 	t.Helper()
 	g := NewWithT(t)
-	found, err := filepath.Glob(filepath.Join(root, "*.md"))
-	g.Expect(err).NotTo(HaveOccurred())
+	found := must.Get(filepath.Glob(filepath.Join(root, "*.md")))(g)
 	for i, path := range found {
 		found[i] = filepath.Base(path)
 	}

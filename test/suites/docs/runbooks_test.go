@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 const runbooks = "docs/operations/runbooks"
@@ -61,8 +63,7 @@ func partOf(document, anchor string) string {
 
 func runbookPages(t *testing.T) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(root, runbooks, "*.md"))
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	found := must.Get(filepath.Glob(filepath.Join(root, runbooks, "*.md")))(NewWithT(t))
 	for i, path := range found {
 		found[i], _ = filepath.Rel(root, path)
 	}

@@ -19,6 +19,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/examples"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 var (
@@ -34,8 +35,7 @@ var (
 // A message that comes while they work then waits until one of them has ended.
 func popsByDefault(g Gomega, manifest map[string]any) bool {
 	var sj scaledjobv1.ScaledJob
-	text, err := json.Marshal(manifest)
-	g.Expect(err).NotTo(HaveOccurred())
+	text := must.Get(json.Marshal(manifest))(g)
 	g.Expect(json.Unmarshal(text, &sj)).To(Succeed())
 	if strategy := sj.Spec.ScalingStrategy.Type; strategy != "" && strategy != scaledjobv1.StrategyDefault {
 		return false
@@ -64,8 +64,7 @@ func unexplained(g Gomega, text string) []string {
 func TestSamplesWhoseWorkersPopAtTheStartSayWhatDefaultMeans(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	files, err := filepath.Glob(filepath.Join(root, "config/samples/*.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
+	files := must.Get(filepath.Glob(filepath.Join(root, "config/samples/*.yaml")))(g)
 	g.Expect(files).NotTo(BeEmpty())
 	for _, file := range files {
 		g.Expect(unexplained(g, read(t, strings.TrimPrefix(file, root+"/")))).To(BeEmpty(), file)
@@ -76,8 +75,7 @@ func TestExamplesOfDocumentsDoNotPopByDefault(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	for _, document := range examples.Documents {
-		found, err := examples.OfDocument(root, document)
-		g.Expect(err).NotTo(HaveOccurred())
+		found := must.Get(examples.OfDocument(root, document))(g)
 		for _, object := range found {
 			g.Expect(popsByDefault(g, object.Object)).To(BeFalse(), "%s: %s", document, object.GetName())
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // pinned is an action at a commit, with the version of that commit for people. A tag can be moved to other code.
@@ -18,13 +20,11 @@ var pinned = regexp.MustCompile(`^[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+
 func TestActionsOfWorkflowsArePinned(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	workflows, err := filepath.Glob(filepath.Join(root, ".github/workflows/*"))
-	g.Expect(err).NotTo(HaveOccurred())
+	workflows := must.Get(filepath.Glob(filepath.Join(root, ".github/workflows/*")))(g)
 	g.Expect(workflows).NotTo(BeEmpty())
 	commits := map[string]string{}
 	for _, workflow := range workflows {
-		content, err := os.ReadFile(workflow)
-		g.Expect(err).NotTo(HaveOccurred())
+		content := must.Get(os.ReadFile(workflow))(g)
 		for _, action := range all(`(?m)\buses: (.+)$`, string(content)) {
 			g.Expect(action).To(MatchRegexp(pinned.String()), workflow)
 			name := regexp.MustCompile(`^[^@]+`).FindString(action)

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
@@ -136,8 +137,7 @@ func TestJobsWithoutTimeToLive(t *testing.T) {
 	s.awaitSubscription(t)
 	proxy.lag(longLag)
 
-	finished, err := stormAndWork(t.Context(), s)
-	g.Expect(err).NotTo(HaveOccurred())
+	finished := must.Get(stormAndWork(t.Context(), s))(g)
 	requireExactly(t, operator, witness.Row{
 		Fault:   "finished Jobs are deleted at once (ttlSecondsAfterFinished 0) in a storm, watches 0.5 s late",
 		Promise: "freed slots are filled, once each",
@@ -163,8 +163,7 @@ func TestNoHistory(t *testing.T) {
 	first := s.Witness.Unfinished()
 	proxy.lag(longLag)
 
-	finished, err := stormAndWork(t.Context(), s)
-	g.Expect(err).NotTo(HaveOccurred())
+	finished := must.Get(stormAndWork(t.Context(), s))(g)
 	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation+finished))
 	g.Expect(redis.Client().LTrim(t.Context(), s.Object.Spec.QueueName, 1, saturation).Err()).To(Succeed())
 	for i, job := range s.Witness.Unfinished() {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
@@ -73,8 +74,7 @@ func newCrew(
 // newCrews makes one for each way to count what is exact.
 func newCrews(t *testing.T, namespace string, pace workers.Pace) []*crew {
 	t.Helper()
-	stream, err := workers.ConsumerGroup(t.Context(), redis.Client(), namespace+":stream")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	stream := must.Get(workers.ConsumerGroup(t.Context(), redis.Client(), namespace+":stream"))(NewWithT(t))
 	return []*crew{
 		newCrew(t, namespace, "reliable-list", pace, workers.ReliableList(redis.Client(), namespace+":reliable")),
 		newCrew(t, namespace, "consumer-group", pace, stream),
@@ -137,8 +137,7 @@ func (c *crew) faults(t *testing.T, mayWaste int) (found []string) {
 			found = append(found, c.scaledJob.Object.Name+": "+fmt.Sprintf(format, args...))
 		}
 	}
-	left, err := c.Kind.Left(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	left := must.Get(c.Kind.Left(t.Context()))(g)
 	created, wasted, late := c.scaledJob.Witness.Created(), c.Wasted(), c.Late(claimGrace)
 	note(created != crewMessages+wasted, "%d Jobs created for %d messages, and %d found none", created, crewMessages, wasted)
 	note(wasted > mayWaste, "%d Jobs found no message, where %d may", wasted, mayWaste)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
@@ -83,8 +84,7 @@ func TestBlindStandbyTakesOver(t *testing.T) {
 
 	g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
 	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", 0))
-	first, err := holder(t.Context(), namespace)
-	g.Expect(err).NotTo(HaveOccurred())
+	first := must.Get(holder(t.Context(), namespace))(g)
 	g.Expect(leader.Stop(t.Context())).To(Succeed())
 	g.Expect(s.Witness.CatchUp(t.Context())).To(Succeed())
 	made := s.Witness.Created()
@@ -242,8 +242,7 @@ func TestLeaderStandsStill(t *testing.T) {
 		all = append(all, s)
 	}
 	standby := startOperator(t, startProxy(t), []string{namespace}, election...)
-	first, err := holder(t.Context(), namespace)
-	g.Expect(err).NotTo(HaveOccurred())
+	first := must.Get(holder(t.Context(), namespace))(g)
 	for _, s := range all {
 		g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
 	}
@@ -356,7 +355,7 @@ func TestStoppedInMidBatch(t *testing.T) {
 	g.Eventually(late.Held).WithTimeout(timeout).Should(Equal(createsAtOnce))
 	var stop errgroup.Group
 	stop.Go(func() error { return stopped.Stop(t.Context()) })
-	s.awaitSilence(t)
+	g.Eventually(s.Subscribers).WithContext(t.Context()).WithTimeout(timeout).Should(BeZero())
 	g.Expect(late.Release()).To(Succeed())
 	g.Expect(stop.Wait()).To(Succeed(), "with status 0")
 	g.Expect(late.Abandoned()).To(BeZero(), "creates that the operator did not wait for")

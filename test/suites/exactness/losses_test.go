@@ -24,6 +24,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/inject"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
@@ -196,8 +197,7 @@ func TestQuota(t *testing.T) {
 func TestNamespaceTerminates(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	doomedNamespace, err := control.CreateNamespace(t.Context(), "doomed")
-	g.Expect(err).NotTo(HaveOccurred())
+	doomedNamespace := must.Get(control.CreateNamespace(t.Context(), "doomed"))(g)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace, doomedNamespace})
 	doomed := newSaturatedScaledJob(t, doomedNamespace, "doomed", operator)
@@ -231,11 +231,10 @@ func setQuota(t *testing.T, namespace string, jobs int) {
 	g := NewWithT(t)
 	limit := resource.MustParse(strconv.Itoa(jobs))
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "jobs"}}
-	_, err := controllerutil.CreateOrUpdate(t.Context(), api, quota, func() error {
+	g.Expect(controllerutil.CreateOrUpdate(t.Context(), api, quota, func() error {
 		quota.Spec.Hard = corev1.ResourceList{scene.JobCount: limit}
 		return nil
-	})
-	g.Expect(err).NotTo(HaveOccurred())
+	})).Error().NotTo(HaveOccurred())
 	g.Eventually(func(g Gomega) {
 		g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(quota), quota)).To(Succeed())
 		g.Expect(quota.Status.Hard[scene.JobCount]).To(Equal(limit))

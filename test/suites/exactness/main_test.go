@@ -6,8 +6,7 @@
 // The operator runs as a process of its own against a real API server and a real Redis. Between it and the API server
 // stands a proxy that holds back watch events, so that the operator's cache is stale while a storm of messages makes it
 // decide again and again. A witness with a watch of its own, which nothing delays, counts every Job that was ever
-// created. The control is a reconciler written the usual way: the same tests must
-// fail for it.
+// created. The control is a reconciler written the usual way: the same tests must fail for it.
 package exactness
 
 import (
@@ -23,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
@@ -62,14 +62,7 @@ func start(ctx context.Context) (err error) {
 }
 
 func stop(context.Context) error {
-	err := table.Write(*tablePath)
-	if redis != nil {
-		err = errors.Join(err, redis.Stop())
-	}
-	if control != nil {
-		err = errors.Join(err, control.Stop())
-	}
-	return err
+	return errors.Join(table.Write(*tablePath), redis.Stop(), control.Stop())
 }
 
 // newNamespace returns a namespace that is deleted after the test.
@@ -82,8 +75,7 @@ func newNamespace(t *testing.T) string {
 // proxy, and watches these namespaces, or all if none is given.
 func startOperator(t *testing.T, through *proxy, namespaces []string, args ...string) *operator.Operator {
 	t.Helper()
-	access, err := control.ServiceAccountConfig(t.Context(), operator.Namespace, operator.ServiceAccount)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	access := must.Get(control.ServiceAccountConfig(t.Context(), operator.Namespace, operator.ServiceAccount))(NewWithT(t))
 	return operator.New(t, operator.Options{
 		Cluster: control,
 		Config:  through.config(access),

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // The negative control: by the same proxy, under the same storm and before the
@@ -82,8 +83,7 @@ func startNaive(t *testing.T, through *proxy, s *scaledJob) {
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		Cache:   cache.Options{DefaultNamespaces: map[string]cache.Config{s.Object.Namespace: {}}},
 	}
-	mgr, err := ctrl.NewManager(through.config(control.Config()), options)
-	g.Expect(err).NotTo(HaveOccurred())
+	mgr := must.Get(ctrl.NewManager(through.config(control.Config()), options))(g)
 	pushes := make(chan event.GenericEvent)
 	g.Expect(ctrl.NewControllerManagedBy(mgr).For(&scaledjobv1.ScaledJob{}).Owns(&batchv1.Job{}).
 		WatchesRawSource(source.Channel(pushes, &handler.EnqueueRequestForObject{})).
@@ -98,8 +98,7 @@ func startNaive(t *testing.T, through *proxy, s *scaledJob) {
 		g.Expect(<-ended).To(Succeed())
 	})
 	for _, cached := range []client.Object{&batchv1.Job{}, &scaledjobv1.ScaledJob{}} {
-		_, err := mgr.GetCache().GetInformer(ctx, cached)
-		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(mgr.GetCache().GetInformer(ctx, cached)).Error().NotTo(HaveOccurred())
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/inject"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 const (
@@ -43,10 +44,8 @@ func startProxy(t *testing.T) *proxy {
 	g := NewWithT(t)
 	// Whoever calls brings credentials along.
 	upstream := rest.AnonymousClientConfig(control.Config())
-	target, err := url.Parse(upstream.Host)
-	g.Expect(err).NotTo(HaveOccurred())
-	trust, err := rest.TLSConfigFor(upstream)
-	g.Expect(err).NotTo(HaveOccurred())
+	target := must.Get(url.Parse(upstream.Host))(g)
+	trust := must.Get(rest.TLSConfigFor(upstream))(g)
 	transport := &http.Transport{TLSClientConfig: trust, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
 

@@ -85,12 +85,6 @@ func (s *scaledJob) awaitSubscription(t *testing.T) {
 	NewWithT(t).Expect(s.AwaitSubscription(ctx)).To(Succeed())
 }
 
-// awaitSilence waits until nobody is subscribed to the queue any more.
-func (s *scaledJob) awaitSilence(t *testing.T) {
-	t.Helper()
-	NewWithT(t).Eventually(s.Subscribers).WithContext(t.Context()).WithTimeout(timeout).Should(BeZero())
-}
-
 // storm pushes a thousand messages a second, one by one.
 func (s *scaledJob) storm(ctx context.Context) error {
 	start := time.Now()

@@ -17,6 +17,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -137,8 +138,7 @@ func (s *scaledJob) tamper(t *testing.T, patches []map[string]any) {
 	g := NewWithT(t)
 	jobs := s.Witness.Unfinished()
 	for i, metadata := range patches {
-		patch, err := json.Marshal(map[string]any{"metadata": metadata})
-		g.Expect(err).NotTo(HaveOccurred())
+		patch := must.Get(json.Marshal(map[string]any{"metadata": metadata}))(g)
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.Object.Namespace, Name: jobs[i]}}
 		g.Expect(api.Patch(t.Context(), job, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
 	}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/webhook"
@@ -177,8 +178,7 @@ func (h *hostile) crowd(name string, count int, changes ...scene.Change) (all []
 // webhook runs a webhook of the namespace until the test ends.
 func (h *hostile) webhook(of webhook.Rule, answer webhook.Answer) *webhook.Webhook {
 	h.t.Helper()
-	w, err := webhook.Start(h.t.Context(), shared.API, h.namespace, of, answer)
-	h.Expect(err).NotTo(HaveOccurred())
+	w := must.Get(webhook.Start(h.t.Context(), shared.API, h.namespace, of, answer))(h)
 	h.t.Cleanup(func() { h.Expect(w.Stop(context.WithoutCancel(h.t.Context()))).To(Succeed()) })
 	return w
 }
@@ -253,8 +253,7 @@ func (h *hostile) floods() course {
 	h.t.Helper()
 	var servers []*redistest.Flooding
 	for i := range h.servers {
-		server, err := redistest.StartFlooding()
-		h.Expect(err).NotTo(HaveOccurred())
+		server := must.Get(redistest.StartFlooding())(h)
 		h.t.Cleanup(server.Close)
 		h.one("flooding-" + strconv.Itoa(i)).Create(scene.At(server.Addr()))
 		servers = append(servers, server)

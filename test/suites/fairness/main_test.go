@@ -20,6 +20,7 @@ import (
 	"github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -47,29 +48,16 @@ func TestMain(m *testing.M) {
 
 // start starts a control plane without controllers and nodes: the Jobs are the tests' own to finish, and those of deleted
 // ScaledJobs stay.
-func start(ctx context.Context) (err error) {
-	if shared, err = scene.NewControlPlane(ctx, cluster.Options{Log: os.Stderr}); err != nil {
-		return err
-	}
-	if redis, err = redistest.Start(ctx, redistest.Options{Log: os.Stderr}); err != nil {
-		return err
-	}
-	running, err = operator.Start(ctx, operator.Options{
-		Cluster: shared.Cluster, Args: []string{"--max-redis-servers-per-namespace=" + strconv.Itoa(databases())}, Log: os.Stderr,
+func start(ctx context.Context) error {
+	return must.Try(func(g gomega.Gomega) {
+		shared = must.Get(scene.NewControlPlane(ctx, cluster.Options{Log: os.Stderr}))(g)
+		redis = must.Get(redistest.Start(ctx, redistest.Options{Log: os.Stderr}))(g)
+		running = must.Get(operator.Start(ctx, operator.Options{
+			Cluster: shared.Cluster, Args: []string{"--max-redis-servers-per-namespace=" + strconv.Itoa(databases())}, Log: os.Stderr,
+		}))(g)
 	})
-	return err
 }
 
 func stop(ctx context.Context) error {
-	var errs []error
-	if running != nil {
-		errs = append(errs, running.Stop(ctx))
-	}
-	if redis != nil {
-		errs = append(errs, redis.Stop())
-	}
-	if shared != nil {
-		errs = append(errs, shared.Cluster.Stop())
-	}
-	return errors.Join(errs...)
+	return errors.Join(running.Stop(ctx), redis.Stop(), shared.Stop())
 }

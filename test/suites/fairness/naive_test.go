@@ -26,6 +26,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/webhook"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
@@ -55,13 +56,12 @@ func (n *naive) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 func startNaive(t *testing.T, victim string, wakes chan event.GenericEvent) *naive {
 	t.Helper()
 	g := NewWithT(t)
-	manager, err := ctrl.NewManager(shared.Cluster.Config(), ctrl.Options{
+	manager := must.Get(ctrl.NewManager(shared.Cluster.Config(), ctrl.Options{
 		Scheme: shared.API.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(),
 		Controller: config.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: workers},
-	})
-	g.Expect(err).NotTo(HaveOccurred())
+	}))(g)
 	n := &naive{Client: manager.GetClient(), victim: victim}
-	err = ctrl.NewControllerManagedBy(manager).Named("naive").
+	err := ctrl.NewControllerManagedBy(manager).Named("naive").
 		WatchesRawSource(source.Channel(wakes, &handler.EnqueueRequestForObject{})).Complete(n)
 	g.Expect(err).NotTo(HaveOccurred())
 	ctx, stop := context.WithCancel(t.Context())

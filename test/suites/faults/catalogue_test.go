@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
@@ -182,8 +183,7 @@ func TestForgedNotificationsCostFewPasses(t *testing.T) {
 	g.Expect(fixture.Push(t.Context())).To(Succeed())
 	g.Expect(fixture.AwaitExpected(t.Context())).To(Succeed())
 	g.Expect(fixture.AwaitRest(t.Context())).To(Succeed())
-	before, err := queue.Reconciles(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	before := must.Get(queue.Reconciles(t.Context()))(g)
 
 	began := time.Now()
 	forged := 0
@@ -194,15 +194,12 @@ func TestForgedNotificationsCostFewPasses(t *testing.T) {
 	g.Expect(fixture.AwaitRest(t.Context())).To(Succeed())
 	atMost := int(time.Since(began)/leastBetweenWakes) + otherPasses
 
-	after, err := queue.Reconciles(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	after := must.Get(queue.Reconciles(t.Context()))(g)
 	t.Logf("%d forged notifications cost %d reconciles, and %d are allowed", forged, after-before, atMost)
 	g.Expect(after).To(BeNumerically(">", before), "they came")
 	g.Expect(after - before).To(BeNumerically("<=", atMost))
 	g.Expect(forged).To(BeNumerically(">", atMost), "one reconcile each would be too many")
-	over, err := fixture.Prove(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(over).To(BeZero())
+	g.Expect(fixture.Prove(t.Context())).To(BeZero())
 }
 
 // deafness is how long a wake-up must not come to be deemed lost. The operator would have found what is wrong by then.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
@@ -126,8 +127,7 @@ func newSilent(t *testing.T) *tcpproxy.Proxy {
 func createNaming(t *testing.T, address string, count int) (namespace string) {
 	t.Helper()
 	g := NewWithT(t)
-	namespace, err := shared.Control.CreateNamespace(t.Context(), "cost")
-	g.Expect(err).NotTo(HaveOccurred())
+	namespace = must.Get(shared.Control.CreateNamespace(t.Context(), "cost"))(g)
 	t.Cleanup(func() {
 		g.Expect(shared.API.DeleteAllOf(context.WithoutCancel(t.Context()), &scaledjobv1.ScaledJob{},
 			client.InNamespace(namespace))).To(Succeed())

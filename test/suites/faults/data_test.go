@@ -181,7 +181,7 @@ func (q *Queue) forbidden(ctx context.Context, meanwhile Meanwhile, neighbours .
 	}
 	err := q.awaitPolling(ctx, scaledjobv1.ReasonPermissionDenied)
 	for _, neighbour := range neighbours {
-		err = errors.Join(err, neighbour.AwaitSubscription(ctx), neighbour.awaitEvents(ctx))
+		err = errors.Join(err, neighbour.AwaitSubscription(ctx), neighbour.awaitMode(ctx, scaledjobv1.ModeEvents))
 	}
 	return errors.Join(err, q.poll(ctx, heard))
 }

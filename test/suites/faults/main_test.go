@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
@@ -50,11 +51,7 @@ func start(ctx context.Context) (err error) {
 
 // stop ends what runs. That the operator ends well is a test as well.
 func stop(ctx context.Context) error {
-	var err error
-	if shared != nil {
-		err = shared.Stop(ctx)
-	}
-	return errors.Join(err, table.Write(*tablePath))
+	return errors.Join(shared.Stop(ctx), table.Write(*tablePath))
 }
 
 // newFixture makes a fixture with a queue that grows and one that reaches its limit. Both go with the test.
@@ -69,8 +66,7 @@ func newFixture(t *testing.T, always ...scene.Change) *Fixture {
 func newEmptyFixture(t *testing.T, always ...scene.Change) *Fixture {
 	t.Helper()
 	g := NewWithT(t)
-	fixture, err := NewFixture(t.Context(), shared, always...)
-	g.Expect(err).NotTo(HaveOccurred())
+	fixture := must.Get(NewFixture(t.Context(), shared, always...))(g)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
 		defer cancel()
@@ -81,7 +77,5 @@ func newEmptyFixture(t *testing.T, always ...scene.Change) *Fixture {
 
 func add(t *testing.T, fixture *Fixture, name string, changes ...scene.Change) *Queue {
 	t.Helper()
-	q, err := fixture.Add(t.Context(), name, changes...)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return q
+	return must.Get(fixture.Add(t.Context(), name, changes...))(NewWithT(t))
 }

@@ -59,11 +59,6 @@ func (q *Queue) awaitPolling(ctx context.Context, reason string) error {
 	})
 }
 
-// awaitEvents waits until the operator says that it hears of the queue.
-func (q *Queue) awaitEvents(ctx context.Context) error {
-	return q.awaitMode(ctx, scaledjobv1.ModeEvents)
-}
-
 // awaitMode waits until the operator says that it hears of the queue in this way.
 func (q *Queue) awaitMode(ctx context.Context, mode scaledjobv1.ScalingMode) error {
 	return q.awaitStatus(ctx, "the mode is "+string(mode), func(status *scaledjobv1.ScaledJobStatus) bool {

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -142,8 +143,7 @@ type memory struct {
 // rememberMemory samples until ctx ends.
 func rememberMemory(ctx context.Context, t *testing.T) *memory {
 	t.Helper()
-	before, err := residentMemory(ctx)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	before := must.Get(residentMemory(ctx))(NewWithT(t))
 	var mu sync.Mutex
 	most := before
 	var sampling sync.WaitGroup
@@ -191,11 +191,9 @@ func TestControlStrangersSendWhatTheyAnnounce(t *testing.T) {
 	g := NewWithT(t)
 	strangers := Strangers()
 	huge := strangers[slices.IndexFunc(strangers, func(s Stranger) bool { return s.Name == hugeString })]
-	conn, err := net.Dial("tcp", redistest.NewScripted(t, huge.Script).Addr())
-	g.Expect(err).NotTo(HaveOccurred())
+	conn := must.Get(net.Dial("tcp", redistest.NewScripted(t, huge.Script).Addr()))(g)
 	t.Cleanup(func() { g.Expect(conn.Close()).To(Succeed()) })
-	_, err = io.WriteString(conn, "*2\r\n$4\r\nllen\r\n$6\r\nemails\r\n")
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(io.WriteString(conn, "*2\r\n$4\r\nllen\r\n$6\r\nemails\r\n")).Error().NotTo(HaveOccurred())
 	reply := bufio.NewReader(conn)
 	g.Expect(reply.ReadString('\n')).To(Equal(fmt.Sprintf("$%d\r\n", announcedBytes)))
 	g.Expect(io.CopyN(io.Discard, reply, memoryBound+1)).To(BeEquivalentTo(memoryBound + 1))
@@ -212,8 +210,7 @@ func shown(t *testing.T, namespace string) string {
 		g.Expect(shared.API.List(t.Context(), list, client.InNamespace(namespace))).To(Succeed())
 		g.Expect(json.NewEncoder(&all).Encode(list)).To(Succeed())
 	}
-	metrics, err := operator.Get(t.Context(), shared.Operator.MetricsURL())
-	g.Expect(err).NotTo(HaveOccurred())
+	metrics := must.Get(operator.Get(t.Context(), shared.Operator.MetricsURL()))(g)
 	return all.String() + metrics
 }
 
@@ -235,8 +232,7 @@ func withoutEvents(t *testing.T, alley *Fixture) []string {
 	g.Expect(shared.API.List(t.Context(), &events, client.InNamespace(alley.namespace))).To(Succeed())
 	var silent []string
 	for _, q := range alley.Queues {
-		object, err := q.Get(t.Context())
-		g.Expect(err).NotTo(HaveOccurred())
+		object := must.Get(q.Get(t.Context()))(g)
 		status := &object.Status
 		wrong := apimeta.IsStatusConditionFalse(status.Conditions, scaledjobv1.ConditionQueueConnected) ||
 			apimeta.IsStatusConditionFalse(status.Conditions, scaledjobv1.ConditionNotificationsActive)

@@ -109,19 +109,18 @@ func NewSetting(ctx context.Context, log io.Writer) (*Setting, error) {
 	if err != nil {
 		return nil, err
 	}
-	running, err := startOperator(ctx, control, log)
+	running, err := operator.Start(ctx, operator.Options{Cluster: control, Args: []string{"--polling-fallback-interval=0"}, Log: log})
 	if err != nil {
 		return nil, errors.Join(err, control.Stop())
 	}
 	return &Setting{Control: control, API: api, Operator: running}, nil
 }
 
-func startOperator(ctx context.Context, control *cluster.Cluster, log io.Writer) (*operator.Operator, error) {
-	return operator.Start(ctx, operator.Options{Cluster: control, Args: []string{"--polling-fallback-interval=0"}, Log: log})
-}
-
-// Stop ends the operator, which must end well, and the control plane.
+// Stop ends the operator, which must end well, and the control plane, unless the setting is nil.
 func (s *Setting) Stop(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
 	return errors.Join(s.Operator.Stop(ctx), s.Control.Stop())
 }
 

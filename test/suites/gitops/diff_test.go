@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"miracle.dev/scaledjob-operator/test/kit/examples"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -91,12 +92,10 @@ spec:
 func shown(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	g := NewWithT(t)
-	found, err := examples.Samples(root)
-	g.Expect(err).NotTo(HaveOccurred())
+	found := must.Get(examples.Samples(root))(g)
 	g.Expect(len(found)).To(BeNumerically(">", 8))
 	for _, document := range examples.Documents {
-		objects, err := examples.OfDocument(root, document)
-		g.Expect(err).NotTo(HaveOccurred())
+		objects := must.Get(examples.OfDocument(root, document))(g)
 		found = append(found, objects...)
 	}
 	return append(found, everything(t, "batch.miracle.dev"))
@@ -107,8 +106,7 @@ func everything(t *testing.T, group string) *unstructured.Unstructured {
 	t.Helper()
 	g := NewWithT(t)
 	every := &unstructured.Unstructured{}
-	encoded, err := yaml.YAMLToJSON([]byte(all))
-	g.Expect(err).NotTo(HaveOccurred())
+	encoded := must.Get(yaml.YAMLToJSON([]byte(all)))(g)
 	g.Expect(every.UnmarshalJSON(encoded)).To(Succeed())
 	every.SetAPIVersion(group + "/v1")
 	return every
@@ -236,8 +234,7 @@ func TestObjectsOfAnEarlierCRDCanBeApplied(t *testing.T) {
 func install(t *testing.T, group string, defaults ...string) {
 	t.Helper()
 	g := NewWithT(t)
-	content, err := os.ReadFile(manifest)
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(manifest))(g)
 	crd := &unstructured.Unstructured{}
 	g.Expect(yaml.Unmarshal(content, &crd.Object)).To(Succeed())
 	crd.SetName("scaledjobs." + group)
@@ -259,7 +256,6 @@ func install(t *testing.T, group string, defaults ...string) {
 		}
 		at["default"] = value
 	}
-	encoded, err := yaml.Marshal(crd.Object)
-	g.Expect(err).NotTo(HaveOccurred())
+	encoded := must.Get(yaml.Marshal(crd.Object))(g)
 	g.Expect(control.Apply(t.Context(), bytes.NewReader(encoded))).To(Succeed())
 }

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -61,8 +62,7 @@ func expectHealth(t *testing.T, objects map[string]*unstructured.Unstructured) {
 	for _, name := range names {
 		asked.Objects = append(asked.Objects, pair{Live: objects[name]})
 	}
-	answers, err := ask(t.Context(), asked)
-	g.Expect(err).NotTo(HaveOccurred())
+	answers := must.Get(ask(t.Context(), asked))(g)
 	for i, name := range names {
 		want, got := states[name], answers[i]
 		g.Expect(health{got.ArgoCD, want.message, got.Kstatus, got.Flux}).To(Equal(want), name)
@@ -72,8 +72,7 @@ func expectHealth(t *testing.T, objects map[string]*unstructured.Unstructured) {
 
 // documentedExpressions are those that the document tells users of Flux to write.
 func documentedExpressions(g Gomega) expressions {
-	content, err := os.ReadFile(root + "/docs/how-to/gitops.md")
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(root + "/docs/how-to/gitops.md"))(g)
 	var found []expressions
 	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(content), -1) {
 		var kustomization struct {
@@ -93,10 +92,8 @@ func TestHealthOfRecordedObjects(t *testing.T) {
 	g := NewWithT(t)
 	objects := map[string]*unstructured.Unstructured{}
 	for name := range states {
-		content, err := os.ReadFile(filepath.Join(recorded, name+".yaml"))
-		g.Expect(err).NotTo(HaveOccurred())
-		encoded, err := yaml.YAMLToJSON(content)
-		g.Expect(err).NotTo(HaveOccurred())
+		content := must.Get(os.ReadFile(filepath.Join(recorded, name+".yaml")))(g)
+		encoded := must.Get(yaml.YAMLToJSON(content))(g)
 		objects[name] = &unstructured.Unstructured{}
 		g.Expect(objects[name].UnmarshalJSON(encoded)).To(Succeed())
 	}
@@ -154,8 +151,7 @@ func TestHealthOfAnOperatorsObjects(t *testing.T) {
 		live.SetManagedFields(nil)
 		objects[name] = live
 		if *record {
-			encoded, err := yaml.Marshal(live.Object)
-			g.Expect(err).NotTo(HaveOccurred())
+			encoded := must.Get(yaml.Marshal(live.Object))(g)
 			g.Expect(os.WriteFile(filepath.Join(recorded, name+".yaml"), encoded, 0o644)).To(Succeed())
 		}
 	}

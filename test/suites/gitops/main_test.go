@@ -53,12 +53,7 @@ func start(ctx context.Context) (err error) {
 	return err
 }
 
-func stop(context.Context) error {
-	if control == nil {
-		return nil
-	}
-	return control.Stop()
-}
+func stop(context.Context) error { return control.Stop() }
 
 // question and answer are those of the program engines.
 type question struct {

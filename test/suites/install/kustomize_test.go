@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
@@ -40,8 +41,7 @@ func TestTheLabelForRemovalIsOnAllButTheNamespaceAndTheCRD(t *testing.T) {
 func TestNamesAndSelectorsStay(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	objects, err := render.Kustomizations(t.Context(), "default")
-	g.Expect(err).NotTo(HaveOccurred())
+	objects := must.Get(render.Kustomizations(t.Context(), "default"))(g)
 	var titles []string
 	for _, object := range objects {
 		titles = append(titles, title(object))

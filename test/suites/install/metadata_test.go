@@ -13,20 +13,19 @@ import (
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/yaml"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
 func TestTheIconIsThatOfTheDocumentation(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	chart, err := render.Chart(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	chart := must.Get(render.Chart(t.Context()))(g)
 	var metadata struct{ Icon string }
 	g.Expect(yaml.Unmarshal(read(g, chart, "Chart.yaml"), &metadata)).To(Succeed())
 	encoded, isSVG := strings.CutPrefix(metadata.Icon, "data:image/svg+xml;base64,")
 	g.Expect(isSVG).To(BeTrue())
-	icon, err := base64.StdEncoding.DecodeString(encoded)
-	g.Expect(err).NotTo(HaveOccurred())
+	icon := must.Get(base64.StdEncoding.DecodeString(encoded))(g)
 	g.Expect(string(icon)).To(Equal(string(read(g, filepath.Join(chart, "../../docs/images"), "icon.svg"))))
 }
 
@@ -34,8 +33,7 @@ func TestTheIconIsThatOfTheDocumentation(t *testing.T) {
 func TestArtifactHubCanReadTheAnnotations(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	chart, err := render.Chart(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	chart := must.Get(render.Chart(t.Context()))(g)
 	var metadata struct{ Annotations map[string]string }
 	g.Expect(yaml.Unmarshal(read(g, chart, "Chart.yaml"), &metadata)).To(Succeed())
 	for name, fields := range map[string][]string{

@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
@@ -23,8 +24,7 @@ func TestNamesThatLookLikeOtherThingsAreTexts(t *testing.T) {
 				t.Parallel()
 				g := NewWithT(t)
 				release := render.Release{Name: word, Namespace: word, Values: strings.ReplaceAll(values, "WORD", word)}
-				objects, err := release.Objects(t.Context())
-				g.Expect(err).NotTo(HaveOccurred())
+				objects := must.Get(release.Objects(t.Context()))(g)
 				for _, object := range objects {
 					g.Expect(otherThanTexts("", object.Object)).To(BeEmpty(), title(object))
 					if object.GetKind() == "RoleBinding" {

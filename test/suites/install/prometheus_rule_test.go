@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
@@ -21,18 +22,15 @@ const ruleTitle = "PrometheusRule ops/jobs-scaledjob-operator-manager"
 func TestChartAndKustomizationHaveTheSameRules(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	kustomized, err := render.Kustomizations(t.Context(), "prometheus")
-	g.Expect(err).NotTo(HaveOccurred())
+	kustomized := must.Get(render.Kustomizations(t.Context(), "prometheus"))(g)
 	enabled := same
 	enabled.Values = `prometheusRule: {enabled: true}`
-	charted, err := enabled.Objects(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	charted := must.Get(enabled.Objects(t.Context()))(g)
 	rules := ofKind(charted, "PrometheusRule")
 	g.Expect(rules).To(HaveLen(1))
 	g.Expect(differences(kustomized, rules)).To(BeEmpty())
 
-	root, err := render.Root(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	root := must.Get(render.Root(t.Context()))(g)
 	var file map[string]any
 	g.Expect(yaml.Unmarshal(read(g, filepath.Join(root, "config", "prometheus"), "rules.yaml"), &file)).To(Succeed())
 	g.Expect(rules[0].Object["spec"]).To(BeComparableTo(file))

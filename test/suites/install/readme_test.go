@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/yaml"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
@@ -20,8 +21,7 @@ import (
 func TestReadmeHasAllValues(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	chart, err := render.Chart(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	chart := must.Get(render.Chart(t.Context()))(g)
 	var schema, values map[string]any
 	g.Expect(yaml.Unmarshal(read(g, chart, "values.schema.json"), &schema)).To(Succeed())
 	g.Expect(yaml.Unmarshal(read(g, chart, "values.yaml"), &values)).To(Succeed())
@@ -39,9 +39,7 @@ func TestReadmeHasAllValues(t *testing.T) {
 }
 
 func read(g Gomega, folder, name string) []byte {
-	content, err := os.ReadFile(filepath.Join(folder, name))
-	g.Expect(err).NotTo(HaveOccurred())
-	return content
+	return must.Get(os.ReadFile(filepath.Join(folder, name)))(g)
 }
 
 // collect adds the values of a group. A group is what the schema lists all properties of.

@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
@@ -92,8 +93,7 @@ func TestRefusedValues(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			release := render.Release{Name: "jobs", Namespace: render.Namespace, Values: refused.values}
-			_, err := release.Manifest(t.Context())
-			g.Expect(err).To(MatchError(ContainSubstring(refused.says)))
+			g.Expect(release.Manifest(t.Context())).Error().To(MatchError(ContainSubstring(refused.says)))
 		})
 	}
 }
@@ -123,8 +123,7 @@ func TestRefusedFlags(t *testing.T) {
 			g := NewWithT(t)
 			values := fmt.Sprintf("extraArgs: [--zap-devel, %q]", argument)
 			release := render.Release{Name: "jobs", Namespace: render.Namespace, Values: values}
-			_, err := release.Manifest(t.Context())
-			g.Expect(err).To(MatchError(ContainSubstring(instead)))
+			g.Expect(release.Manifest(t.Context())).Error().To(MatchError(ContainSubstring(instead)))
 		})
 	}
 }
@@ -132,10 +131,8 @@ func TestRefusedFlags(t *testing.T) {
 func TestKubernetesThatIsTooOldIsRefused(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	chart, err := render.Chart(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	image, err := render.Image(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	chart := must.Get(render.Chart(t.Context()))(g)
+	image := must.Get(render.Image(t.Context()))(g)
 	for version, accepted := range map[string]bool{
 		"1.33.9": false, "v1.33.9-gke.100": false, render.OldestKubernetes: true, "v1.34.0-rc.1": true, "v1.34.4-gke.100": true,
 	} {

@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
@@ -30,13 +31,11 @@ func TestChartAndKustomizationsAreTheSame(t *testing.T) {
 func TestDashboardsOfChartAndKustomizationAreTheSame(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	kustomized, err := render.Kustomizations(t.Context(), "grafana")
-	g.Expect(err).NotTo(HaveOccurred())
+	kustomized := must.Get(render.Kustomizations(t.Context(), "grafana"))(g)
 	g.Expect(kustomized).To(HaveLen(3))
 	with := same
 	with.Values = render.Sets["dashboards"]
-	charted, err := with.Objects(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	charted := must.Get(with.Objects(t.Context()))(g)
 	charted = slices.DeleteFunc(charted, func(object *unstructured.Unstructured) bool { return object.GetKind() != "ConfigMap" })
 	g.Expect(differences(kustomized, charted)).To(BeEmpty())
 }
@@ -80,11 +79,7 @@ func TestTheComparisonSeesEachDifference(t *testing.T) {
 func both(t *testing.T) (kustomized, charted []*unstructured.Unstructured) {
 	t.Helper()
 	g := NewWithT(t)
-	kustomized, err := render.Kustomizations(t.Context(), "crd", "default")
-	g.Expect(err).NotTo(HaveOccurred())
-	charted, err = same.Objects(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	return kustomized, charted
+	return must.Get(render.Kustomizations(t.Context(), "crd", "default"))(g), must.Get(same.Objects(t.Context()))(g)
 }
 
 func copies(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
@@ -107,8 +102,7 @@ func set(kind string, to any, path ...string) func(Gomega, []*unstructured.Unstr
 		case map[string]any:
 			parent[last] = to
 		case []any:
-			index, err := strconv.Atoi(last)
-			g.Expect(err).NotTo(HaveOccurred())
+			index := must.Get(strconv.Atoi(last))(g)
 			parent[index] = to
 		}
 		return all

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
@@ -24,8 +26,7 @@ import (
 func onPage(t *testing.T, name string) string {
 	t.Helper()
 	g := NewWithT(t)
-	root, err := render.Root(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	root := must.Get(render.Root(t.Context()))(g)
 	page := string(read(g, filepath.Join(root, "docs/how-to"), "monitor.md"))
 	block := regexp.MustCompile("(?s)```yaml\n# " + regexp.QuoteMeta(name) + "\n(.+?)```").FindStringSubmatch(page)
 	g.Expect(block).To(HaveLen(2), name)
@@ -35,8 +36,7 @@ func onPage(t *testing.T, name string) string {
 // as is an object as one of a type of Go, with no other fields.
 func as[T any](g Gomega, object *unstructured.Unstructured) T {
 	var typed T
-	content, err := yaml.Marshal(object.Object)
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(yaml.Marshal(object.Object))(g)
 	g.Expect(yaml.UnmarshalStrict(content, &typed)).To(Succeed())
 	return typed
 }
@@ -55,8 +55,7 @@ func TestServiceMonitorOfThePageIsThatOfTheChart(t *testing.T) {
 	g.Expect(yaml.UnmarshalStrict([]byte(onPage(t, "service-monitor.yaml")), &shown.Object)).To(Succeed())
 	enabled := same
 	enabled.Values = `metrics: {serviceMonitor: {enabled: true}}`
-	charted, err := enabled.Objects(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	charted := must.Get(enabled.Objects(t.Context()))(g)
 	g.Expect(differences([]*unstructured.Unstructured{shown}, ofKind(charted, "ServiceMonitor"))).To(BeEmpty())
 }
 
@@ -64,22 +63,16 @@ func TestServiceMonitorOfThePageIsThatOfTheChart(t *testing.T) {
 func TestRolesOfThePageAreForTheManifests(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	manifests, err := render.Kustomizations(t.Context(), "default")
-	g.Expect(err).NotTo(HaveOccurred())
-	var shown []*unstructured.Unstructured
-	for document := range strings.SplitSeq(onPage(t, "scraping-rbac.yaml"), "---\n") {
-		object := &unstructured.Unstructured{}
-		g.Expect(yaml.UnmarshalStrict([]byte(document), &object.Object)).To(Succeed())
-		shown = append(shown, object)
-	}
+	installed := must.Get(render.Kustomizations(t.Context(), "default"))(g)
+	shown := must.Get(manifests.Parse(onPage(t, "scraping-rbac.yaml")))(g)
 	reading := only[rbacv1.ClusterRoleBinding](g, shown, "ClusterRoleBinding")
 	finding := only[rbacv1.RoleBinding](g, shown, "RoleBinding")
 	role := only[rbacv1.Role](g, shown, "Role")
 	g.Expect(finding.Subjects).To(Equal(reading.Subjects))
 	g.Expect(finding.RoleRef).To(Equal(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name}))
-	g.Expect([]string{role.Namespace, finding.Namespace}).To(HaveEach(only[corev1.Service](g, manifests, "Service").Namespace))
+	g.Expect([]string{role.Namespace, finding.Namespace}).To(HaveEach(only[corev1.Service](g, installed, "Service").Namespace))
 
-	readers := slices.DeleteFunc(ofKind(manifests, "ClusterRole"), func(object *unstructured.Unstructured) bool {
+	readers := slices.DeleteFunc(ofKind(installed, "ClusterRole"), func(object *unstructured.Unstructured) bool {
 		return object.GetName() != reading.RoleRef.Name
 	})
 	g.Expect(readers).To(HaveLen(1))
@@ -92,9 +85,8 @@ func TestRolesOfThePageAreForTheManifests(t *testing.T) {
 func TestScrapeConfigurationOfThePageFindsThePods(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	manifests, err := render.Kustomizations(t.Context(), "default")
-	g.Expect(err).NotTo(HaveOccurred())
-	operator := only[appsv1.Deployment](g, manifests, "Deployment")
+	installed := must.Get(render.Kustomizations(t.Context(), "default"))(g)
+	operator := only[appsv1.Deployment](g, installed, "Deployment")
 	var shown struct {
 		ScrapeConfigs []struct {
 			Discovery []struct {
@@ -127,5 +119,5 @@ func TestScrapeConfigurationOfThePageFindsThePods(t *testing.T) {
 			kept = append(kept, port.ContainerPort)
 		}
 	}
-	g.Expect(kept).To(ConsistOf(only[corev1.Service](g, manifests, "Service").Spec.Ports[0].Port))
+	g.Expect(kept).To(ConsistOf(only[corev1.Service](g, installed, "Service").Spec.Ports[0].Port))
 }

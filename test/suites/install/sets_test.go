@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
@@ -30,8 +31,7 @@ func renderSet(t *testing.T, name string) rendered {
 	values, known := render.Sets[name]
 	g.Expect(known).To(BeTrue(), name)
 	release := render.Release{Name: "jobs", Namespace: render.Namespace, Values: values}
-	objects, err := release.Objects(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	objects := must.Get(release.Objects(t.Context()))(g)
 	r := rendered{g, map[string]*unstructured.Unstructured{}}
 	for _, object := range objects {
 		g.Expect(r.objects).NotTo(HaveKey(title(object)), "each object is rendered once")

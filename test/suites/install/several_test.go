@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
@@ -51,8 +52,7 @@ func TestALeaseForSeveralReleases(t *testing.T) {
 		`leaderElection: {id: null}`:                                 {"--leader-election-id=jobs-scaledjob-operator.batch.miracle.dev"},
 		`{replicas: 1, leaderElection: {enabled: false, id: ours}}`:  nil,
 	} {
-		objects, err := render.Release{Name: "jobs", Namespace: render.Namespace, Values: values}.Objects(t.Context())
-		g.Expect(err).NotTo(HaveOccurred())
+		objects := must.Get(render.Release{Name: "jobs", Namespace: render.Namespace, Values: values}.Objects(t.Context()))(g)
 		g.Expect(leases(g, objects)).To(ConsistOf(lease), values)
 	}
 }
@@ -62,15 +62,13 @@ func TestOverlayForASecondInstallation(t *testing.T) {
 	skip.UnderShort(t, "TestALeaseForSeveralReleases has two installations; the suite install renders the overlay")
 	t.Parallel()
 	g := NewWithT(t)
-	root, err := render.Root(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	root := must.Get(render.Root(t.Context()))(g)
 	page := string(read(g, filepath.Join(root, "docs/how-to"), "namespaced.md"))
 	overlay := regexp.MustCompile("(?s)```yaml\n# team-b/kustomization.yaml\n(.+?)```").FindStringSubmatch(page)
 	g.Expect(overlay).To(HaveLen(2))
 	b := build(t, root, overlay[1])
 	c := build(t, root, strings.NewReplacer("team-b", "team-c", "namespace: team-c", "namespace: team-b").Replace(overlay[1]))
-	first, err := render.Kustomizations(t.Context(), "default")
-	g.Expect(err).NotTo(HaveOccurred())
+	first := must.Get(render.Kustomizations(t.Context(), "default"))(g)
 
 	withoutNamespace := func(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 		return slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool { return object.GetKind() == "Namespace" })
@@ -93,14 +91,11 @@ func build(t *testing.T, root, kustomization string) []*unstructured.Unstructure
 	t.Helper()
 	g := NewWithT(t)
 	folder := t.TempDir()
-	base, err := filepath.Rel(folder, filepath.Join(root, "config", "default"))
-	g.Expect(err).NotTo(HaveOccurred())
+	base := must.Get(filepath.Rel(folder, filepath.Join(root, "config", "default")))(g)
 	g.Expect(kustomization).To(ContainSubstring("../config/default"))
 	kustomization = strings.ReplaceAll(kustomization, "../config/default", base)
 	g.Expect(os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(kustomization), 0o600)).To(Succeed())
-	objects, err := render.Kustomization(t.Context(), folder)
-	g.Expect(err).NotTo(HaveOccurred())
-	return objects
+	return must.Get(render.Kustomization(t.Context(), folder))(g)
 }
 
 // shared are the objects that both have, and the selectors of one that select the Pods of the other.

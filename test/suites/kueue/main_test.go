@@ -14,7 +14,6 @@ package kueue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -24,6 +23,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	kueuekit "miracle.dev/scaledjob-operator/test/kit/kueue"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -68,29 +68,18 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Run(m, parallel, start, stop))
 }
 
-func start(ctx context.Context) (err error) {
-	program, err := kueuekit.Build(ctx, os.Stderr)
-	if err != nil {
-		return fmt.Errorf("the tests need Kueue: %w", err)
-	}
-	opts := cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}
-	if shared, err = scene.NewControlPlane(ctx, opts); err != nil {
-		return err
-	}
-	if redis, err = redistest.Start(ctx, redistest.Options{Log: os.Stderr}); err != nil {
-		return err
-	}
-	if kueue, err = program.Install(ctx, shared.Cluster); err != nil {
-		return err
-	}
-	if err := kueue.Start(ctx); err != nil {
-		return err
-	}
-	if err := shared.Cluster.Apply(ctx, strings.NewReader(classes)); err != nil {
-		return err
-	}
-	running, err = startOperator(ctx)
-	return err
+func start(ctx context.Context) error {
+	return must.Try(func(g gomega.Gomega) {
+		program, err := kueuekit.Build(ctx, os.Stderr)
+		g.Expect(err).NotTo(gomega.HaveOccurred(), "the tests need Kueue")
+		opts := cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}
+		shared = must.Get(scene.NewControlPlane(ctx, opts))(g)
+		redis = must.Get(redistest.Start(ctx, redistest.Options{Log: os.Stderr}))(g)
+		kueue = must.Get(program.Install(ctx, shared.Cluster))(g)
+		g.Expect(kueue.Start(ctx)).To(gomega.Succeed())
+		g.Expect(shared.Cluster.Apply(ctx, strings.NewReader(classes))).To(gomega.Succeed())
+		running = must.Get(startOperator(ctx))(g)
+	})
 }
 
 func startOperator(ctx context.Context) (*operator.Operator, error) {
@@ -98,18 +87,5 @@ func startOperator(ctx context.Context) (*operator.Operator, error) {
 }
 
 func stop(ctx context.Context) error {
-	var errs []error
-	if running != nil {
-		errs = append(errs, running.Stop(ctx))
-	}
-	if kueue != nil {
-		errs = append(errs, kueue.Stop(ctx))
-	}
-	if redis != nil {
-		errs = append(errs, redis.Stop())
-	}
-	if shared != nil {
-		errs = append(errs, shared.Cluster.Stop())
-	}
-	return errors.Join(errs...)
+	return errors.Join(running.Stop(ctx), kueue.Stop(ctx), redis.Stop(), shared.Stop())
 }

@@ -18,6 +18,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	kueuekit "miracle.dev/scaledjob-operator/test/kit/kueue"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
@@ -37,13 +38,10 @@ type workerCluster struct {
 func newWorkerCluster(t *testing.T) *workerCluster {
 	t.Helper()
 	g := NewWithT(t)
-	program, err := kueuekit.Build(t.Context(), os.Stderr)
-	g.Expect(err).NotTo(HaveOccurred())
+	program := must.Get(kueuekit.Build(t.Context(), os.Stderr))(g)
 	w := &workerCluster{Cluster: cluster.New(t, cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr})}
-	w.api, err = operator.NewClient(w.Config())
-	g.Expect(err).NotTo(HaveOccurred())
-	admits, err := program.Install(t.Context(), w.Cluster)
-	g.Expect(err).NotTo(HaveOccurred())
+	w.api = must.Get(operator.NewClient(w.Config()))(g)
+	admits := must.Get(program.Install(t.Context(), w.Cluster))(g)
 	t.Cleanup(func() { g.Expect(admits.Stop(context.WithoutCancel(t.Context()))).To(Succeed()) })
 	g.Expect(admits.Start(t.Context())).To(Succeed())
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueuekit "miracle.dev/scaledjob-operator/test/kit/kueue"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -47,9 +48,7 @@ func TestTheOperatorIsKilledInABurst(t *testing.T) {
 	s.finish(2)
 	s.Expect(running.Kill()).To(Succeed())
 	s.finish(2)
-	var err error
-	running, err = startOperator(t.Context())
-	s.Expect(err).NotTo(HaveOccurred())
+	running = must.Get(startOperator(t.Context()))(s)
 	s.Operator = running
 	s.finishAll()
 	s.expectDone(messages)

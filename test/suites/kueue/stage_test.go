@@ -22,6 +22,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	kueuekit "miracle.dev/scaledjob-operator/test/kit/kueue"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/workers"
 )
@@ -247,8 +248,7 @@ func (s *stage) explainKueue() {
 		conditions, _, _ := unstructured.NestedSlice(each.Object, "status", "conditions")
 		s.t.Logf("Workload %s: %v", each.GetName(), conditions)
 	}
-	log, err := kueue.Logs()
-	s.Expect(err).NotTo(HaveOccurred())
+	log := must.Get(kueue.Logs())(s)
 	var about []string
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, s.Namespace) {

@@ -18,6 +18,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	kueuekit "miracle.dev/scaledjob-operator/test/kit/kueue"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
@@ -91,8 +92,7 @@ func (s *stage) covers(covered corev1.ResourceName, fields string) {
 func TestKueueSaysWhatTheTableSays(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	page, err := os.ReadFile("../../../docs/how-to/kueue.md")
-	g.Expect(err).NotTo(HaveOccurred())
+	page := must.Get(os.ReadFile("../../../docs/how-to/kueue.md"))(g)
 	_, table, found := strings.Cut(string(page), "| the message of `QuotaReserved` contains |")
 	g.Expect(found).To(BeTrue())
 	table, _, _ = strings.Cut(table, "\n\n")

@@ -16,6 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
@@ -44,8 +45,7 @@ type announcing struct {
 
 func newAnnouncing(t *testing.T) *announcing {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "0.0.0.0:0")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	listener := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp4", "0.0.0.0:0"))(NewWithT(t))
 	a := &announcing{port: listener.Addr().(*net.TCPAddr).Port, asked: map[string]bool{}}
 	var open sync.WaitGroup
 	open.Go(func() {
@@ -146,8 +146,7 @@ func TestMastersOfManyClusters(t *testing.T) {
 	redis, nodes := redistest.New(t, redistest.Options{}), newAnnouncing(t)
 	server := newAPIServer(t, cronJobs(0), nodes.scaledJobsOn(onClusters+1, redis.Addr()))
 	g.Expect(redis.Client().LPush(t.Context(), "sj-0", 1, 2).Err()).To(Succeed())
-	path, err := programs.Shipped(t.Context(), nil)
-	g.Expect(err).NotTo(HaveOccurred())
+	path := must.Get(programs.Shipped(t.Context(), nil))(g)
 
 	running := operator.New(t, operator.Options{Config: &rest.Config{Host: server.URL}, Path: path, Timeout: timeout})
 

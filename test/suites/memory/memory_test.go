@@ -22,6 +22,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
@@ -165,8 +166,7 @@ func (a attack) run(t *testing.T) {
 			withJobs++
 		}
 	}
-	path, err := programs.Shipped(t.Context(), nil)
-	g.Expect(err).NotTo(HaveOccurred())
+	path := must.Get(programs.Shipped(t.Context(), nil))(g)
 
 	running := operator.New(t, operator.Options{Config: &rest.Config{Host: server.URL}, Path: path, Timeout: timeout})
 
@@ -185,12 +185,10 @@ func (a attack) run(t *testing.T) {
 
 // peak returns the most memory that a process has had.
 func peak(g Gomega, pid int) int {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	g.Expect(err).NotTo(HaveOccurred())
+	status := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(g)
 	found := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
 	g.Expect(found).To(HaveLen(2))
-	size, err := strconv.Atoi(string(found[1]))
-	g.Expect(err).NotTo(HaveOccurred())
+	size := must.Get(strconv.Atoi(string(found[1])))(g)
 	return size * kib
 }
 

@@ -17,6 +17,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
@@ -47,8 +48,7 @@ func TestMemoryBesideARealAPIServer(t *testing.T) {
 	}
 	g.Expect(api.Create(t.Context(), small)).To(Succeed())
 	g.Expect(redis.Client().LPush(t.Context(), "small", 1, 2).Err()).To(Succeed())
-	path, err := programs.Shipped(t.Context(), nil)
-	g.Expect(err).NotTo(HaveOccurred())
+	path := must.Get(programs.Shipped(t.Context(), nil))(g)
 
 	running := operator.New(t, operator.Options{Cluster: control, Path: path, Timeout: timeout})
 

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/keda"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -60,10 +61,6 @@ type line struct {
 	} `json:"ScaledJob"`
 	Running *int `json:"Number of running Jobs"`
 	Pending *int `json:"Number of pending Jobs"`
-}
-
-func newJournal(path string) *journal {
-	return &journal{path: path, looks: map[string]int{}, stops: map[string]int{}, jobs: map[string]jobCounts{}}
 }
 
 // of returns what the log has of a ScaledJob until now.
@@ -155,8 +152,7 @@ func (s *stage) catchUp() {
 // patch merges fields into an object.
 func (s *stage) patch(object client.Object, fields map[string]any) {
 	s.t.Helper()
-	content, err := json.Marshal(fields)
-	s.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(json.Marshal(fields))(s)
 	copied := object.DeepCopyObject().(client.Object)
 	s.Expect(control.API.Patch(s.t.Context(), copied, client.RawPatch(types.MergePatchType, content))).To(Succeed())
 }

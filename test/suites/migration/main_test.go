@@ -24,6 +24,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/keda"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -58,48 +59,22 @@ func start(ctx context.Context) error {
 	if testing.Short() {
 		return nil
 	}
-	program, err := keda.Build(ctx, os.Stderr)
-	if err != nil {
-		return err
-	}
-	crds, err := keda.CRDs(ctx)
-	if err != nil {
-		return err
-	}
-	opts := cluster.Options{ControllerManager: true, FakeNode: true, CRDs: []string{crds}, Log: os.Stderr}
-	if control, err = scene.NewControlPlane(ctx, opts); err != nil {
-		return err
-	}
-	if err := program.Install(ctx, control.Cluster); err != nil {
-		return err
-	}
-	// The log has when KEDA has looked, on the debug level.
-	theirs, err = program.Start(ctx, keda.Options{
-		Cluster: control.Cluster, Settings: keda.Best(), Args: []string{"--zap-encoder=json", "--zap-log-level=debug"},
+	return must.Try(func(g gomega.Gomega) {
+		program := must.Get(keda.Build(ctx, os.Stderr))(g)
+		crds := must.Get(keda.CRDs(ctx))(g)
+		opts := cluster.Options{ControllerManager: true, FakeNode: true, CRDs: []string{crds}, Log: os.Stderr}
+		control = must.Get(scene.NewControlPlane(ctx, opts))(g)
+		g.Expect(program.Install(ctx, control.Cluster)).To(gomega.Succeed())
+		// The log has when KEDA has looked, on the debug level.
+		theirs = must.Get(program.Start(ctx, keda.Options{
+			Cluster: control.Cluster, Settings: keda.Best(), Args: []string{"--zap-encoder=json", "--zap-log-level=debug"},
+		}))(g)
+		kedaLog = &journal{path: theirs.LogPath(), looks: map[string]int{}, stops: map[string]int{}, jobs: map[string]jobCounts{}}
+		markers = must.Get(redistest.Start(ctx, redistest.Options{Log: os.Stderr}))(g)
+		ours = must.Get(operator.Start(ctx, operator.Options{Cluster: control.Cluster, Log: os.Stderr}))(g)
 	})
-	if err != nil {
-		return err
-	}
-	kedaLog = newJournal(theirs.LogPath())
-	if markers, err = redistest.Start(ctx, redistest.Options{Log: os.Stderr}); err != nil {
-		return err
-	}
-	ours, err = operator.Start(ctx, operator.Options{Cluster: control.Cluster, Log: os.Stderr})
-	return err
 }
 
-func stop(ctx context.Context) (err error) {
-	if ours != nil {
-		err = ours.Stop(ctx)
-	}
-	if theirs != nil {
-		err = errors.Join(err, theirs.Stop(ctx))
-	}
-	if markers != nil {
-		err = errors.Join(err, markers.Stop())
-	}
-	if control != nil {
-		err = errors.Join(err, control.Cluster.Stop())
-	}
-	return err
+func stop(ctx context.Context) error {
+	return errors.Join(ours.Stop(ctx), theirs.Stop(ctx), markers.Stop(), control.Stop())
 }

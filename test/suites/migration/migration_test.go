@@ -12,8 +12,9 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -109,15 +110,11 @@ func TestAWrongConversionIsSeen(t *testing.T) {
 func TestEachExampleHasItsRow(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	files, err := filepath.Glob(filepath.Join(examples, "*.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
+	files := must.Get(filepath.Glob(filepath.Join(examples, "*.yaml")))(g)
 	var all, played []string
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		g.Expect(err).NotTo(HaveOccurred())
-		for document := range strings.SplitSeq(string(content), "---\n") {
-			object := unstructured.Unstructured{}
-			g.Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed())
+		content := must.Get(os.ReadFile(file))(g)
+		for _, object := range must.Get(manifests.Parse(string(content)))(g) {
 			if object.GetKind() == "ScaledJob" && filepath.Base(file) != "impossible.yaml" {
 				all = append(all, filepath.Base(file)+" "+object.GetName())
 			}
@@ -138,8 +135,7 @@ func TestANameOf64Characters(t *testing.T) {
 	g := NewWithT(t)
 	name := strings.Repeat("a", 64)
 	named := place{numbers, "a name of 64 characters"}
-	content, err := os.ReadFile(document)
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(document))(g)
 	g.Expect(named.in(string(content))).To(BeTrue())
 	namespace := control.Cluster.NewNamespace(t, "migration")
 	object := markerFor(namespace, markers.Addr())

@@ -23,6 +23,8 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/cli"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
@@ -158,16 +160,12 @@ func (r row) manifest(s *stage, replacer *strings.Replacer) (objects []*unstruct
 		"[{name: worker, image: worker}]}}}, rollout: {strategy: gradual}}"
 	file, name, _ := strings.Cut(r.example, " ")
 	if name != "" {
-		content, err := os.ReadFile(filepath.Join(examples, file))
-		s.Expect(err).NotTo(HaveOccurred())
+		content := must.Get(os.ReadFile(filepath.Join(examples, file)))(s)
 		text = string(content)
 	}
-	for document := range strings.SplitSeq(replacer.Replace(text+"\n---\n"+r.extra), "---\n") {
-		object := &unstructured.Unstructured{}
-		s.Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed())
+	for _, object := range must.Get(manifests.Parse(replacer.Replace(text + "\n---\n" + r.extra)))(s) {
 		object.SetNamespace(s.namespace)
 		switch {
-		case len(object.Object) == 0, object.GetKind() == "":
 		case object.GetKind() != "ScaledJob":
 			objects = append(objects, object)
 		case name == "" || object.GetName() == name:
@@ -231,8 +229,7 @@ func (s *stage) run(args ...string) (out, errOut string, code int) {
 func documents(g Gomega, objects []*unstructured.Unstructured) *bytes.Buffer {
 	var text bytes.Buffer
 	for _, object := range objects {
-		content, err := yaml.Marshal(object.Object)
-		g.Expect(err).NotTo(HaveOccurred())
+		content := must.Get(yaml.Marshal(object.Object))(g)
 		text.WriteString("---\n")
 		text.Write(content)
 	}

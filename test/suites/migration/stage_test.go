@@ -20,6 +20,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/keda"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
@@ -55,11 +56,10 @@ func push(key string, messages int) change {
 func pushBoth(a, b int) change {
 	return func(s *stage) {
 		s.t.Helper()
-		_, err := s.redis.TxPipelined(s.t.Context(), func(pipe redis.Pipeliner) error {
+		s.Expect(s.redis.TxPipelined(s.t.Context(), func(pipe redis.Pipeliner) error {
 			pipe.RPush(s.t.Context(), "a", slices.Repeat([]any{"message"}, a)...)
 			return pipe.RPush(s.t.Context(), "b", slices.Repeat([]any{"message"}, b)...).Err()
-		})
-		s.Expect(err).NotTo(HaveOccurred())
+		})).Error().NotTo(HaveOccurred())
 	}
 }
 
@@ -67,9 +67,7 @@ func pushBoth(a, b int) change {
 func pop(key string, messages int) change {
 	return func(s *stage) {
 		s.t.Helper()
-		taken, err := s.redis.LPopCount(s.t.Context(), key, messages).Result()
-		s.Expect(err).NotTo(HaveOccurred())
-		s.Expect(taken).To(HaveLen(messages))
+		s.Expect(s.redis.LPopCount(s.t.Context(), key, messages).Result()).To(HaveLen(messages))
 	}
 }
 
@@ -106,10 +104,9 @@ func add(stream string, entries int) change {
 func read(stream, group string, entries int64) change {
 	return func(s *stage) {
 		s.t.Helper()
-		got, err := s.redis.XReadGroup(s.t.Context(), &redis.XReadGroupArgs{
+		got := must.Get(s.redis.XReadGroup(s.t.Context(), &redis.XReadGroupArgs{
 			Group: group, Consumer: "one", Streams: []string{stream, ">"}, Count: entries, Block: -1,
-		}).Result()
-		s.Expect(err).NotTo(HaveOccurred())
+		}).Result())(s)
 		s.Expect(got).To(ConsistOf(HaveField("Messages", HaveLen(int(entries)))))
 	}
 }
@@ -118,8 +115,7 @@ func read(stream, group string, entries int64) change {
 func deleteSecond(stream string) change {
 	return func(s *stage) {
 		s.t.Helper()
-		entries, err := s.redis.XRange(s.t.Context(), stream, "-", "+").Result()
-		s.Expect(err).NotTo(HaveOccurred())
+		entries := must.Get(s.redis.XRange(s.t.Context(), stream, "-", "+").Result())(s)
 		s.Expect(s.redis.XDel(s.t.Context(), stream, entries[1].ID).Err()).To(Succeed())
 	}
 }
@@ -183,8 +179,7 @@ func (s *stage) observe() {
 		s.Expect(err).NotTo(HaveOccurred())
 		return started
 	}
-	created, err := s.ours.Get(s.t.Context())
-	s.Expect(err).NotTo(HaveOccurred())
+	created := must.Get(s.ours.Get(s.t.Context()))(s)
 	s.ofTheirs, s.ofOurs = of(s.theirs), of(created)
 	s.Expect(control.API.Create(s.t.Context(), markerFor(s.namespace, markers.Addr()))).To(Succeed())
 }

@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -63,8 +64,7 @@ func TestRolesOnly(t *testing.T) {
 // chart returns the path of the chart.
 func chart(t *testing.T) string {
 	t.Helper()
-	charts, err := filepath.Glob(root("dist/*.tgz"))
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	charts := must.Get(filepath.Glob(root("dist/*.tgz")))(NewWithT(t))
 	NewWithT(t).Expect(charts).To(HaveLen(1))
 	return strings.TrimPrefix(charts[0], root("")+"/")
 }

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 const (
@@ -29,9 +31,7 @@ const (
 // kubectl runs kubectl as the administrator, and returns what it prints.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
-	output, err := tryKubectl(t.Context(), args...)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return output
+	return must.Get(tryKubectl(t.Context(), args...))(NewWithT(t))
 }
 
 func tryKubectl(ctx context.Context, args ...string) (string, error) {
@@ -95,8 +95,7 @@ func atEnd(t *testing.T, line string) {
 			reported[t] = true
 			report(ctx, t)
 		}
-		_, err := run(ctx, line)
-		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		NewWithT(t).Expect(run(ctx, line)).Error().NotTo(HaveOccurred())
 	})
 }
 
@@ -120,8 +119,7 @@ func report(ctx context.Context, t *testing.T) {
 func shell(t *testing.T, line string) string {
 	t.Helper()
 	start := time.Now()
-	output, err := run(t.Context(), line)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	output := must.Get(run(t.Context(), line))(NewWithT(t))
 	t.Logf("$ %s    (%v)\n%s", line, time.Since(start).Round(100*time.Millisecond), output)
 	return output
 }

@@ -15,6 +15,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // ledger sees every Job of a namespace, from the moment in which it is created.
@@ -32,12 +34,11 @@ func watchJobs(t *testing.T, namespace string) *ledger {
 	factory := informers.NewSharedInformerFactoryWithOptions(clients, 0, informers.WithNamespace(namespace))
 	informer := factory.Batch().V1().Jobs().Informer()
 	l := &ledger{running: map[string]bool{}}
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	registration := must.Get(informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(job any) { l.add(job.(*batchv1.Job)) },
 		UpdateFunc: func(_, job any) { l.update(job.(*batchv1.Job)) },
 		DeleteFunc: l.remove,
-	})
-	g.Expect(err).NotTo(HaveOccurred())
+	}))(g)
 	go informer.Run(t.Context().Done())
 	g.Expect(cache.WaitForCacheSync(t.Context().Done(), registration.HasSynced)).To(BeTrue())
 	return l

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -42,9 +43,7 @@ func TestLeaderRunsOutOfMemory(t *testing.T) {
 
 func pod(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
-	found, err := clients.CoreV1().Pods(system).Get(t.Context(), name, metav1.GetOptions{})
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return found
+	return must.Get(clients.CoreV1().Pods(system).Get(t.Context(), name, metav1.GetOptions{}))(NewWithT(t))
 }
 
 // containerOf returns the ID by which the container runtime knows the container of a Pod.

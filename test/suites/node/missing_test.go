@@ -15,6 +15,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -23,8 +24,7 @@ import (
 func TestWhatIsMissingIsSaid(t *testing.T) {
 	skip.UnderShort(t, "the suites behaviour and install test the same with a process")
 	g := NewWithT(t)
-	crd, err := os.ReadFile(root("dist/crds.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
+	crd := must.Get(os.ReadFile(root("dist/crds.yaml")))(g)
 	apply(t, "default", strings.Replace(string(crd), " queueDepth:\n", " earlierName:\n", 1))
 	kubectl(t, "apply", "-f", root("dist/install.yaml"))
 	removeOperatorAtEnd(t)
@@ -60,11 +60,10 @@ func TestImageOfAnotherArchitecture(t *testing.T) {
 	skip.UnderShort(t, "tests the words of containerd")
 	g := NewWithT(t)
 	other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
-	archives, err := filepath.Glob(root("dist/*-linux-" + other + ".tar"))
-	g.Expect(err).NotTo(HaveOccurred())
+	archives := must.Get(filepath.Glob(root("dist/*-linux-" + other + ".tar")))(g)
 	g.Expect(archives).To(HaveLen(1))
 	t.Cleanup(func() { g.Expect(importOperators(context.WithoutCancel(t.Context()))).To(Succeed()) })
-	err = shared.ImportImage(t.Context(), archives[0])
+	err := shared.ImportImage(t.Context(), archives[0])
 	t.Logf("the container runtime says: %v", err)
 	g.Expect(err).To(MatchError(ContainSubstring("filtered out")))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -85,8 +86,7 @@ var shellBlock = regexp.MustCompile("(?ms)^ *```shell\n(.*?)^ *```$")
 func commandsOf(t *testing.T, page, heading string) []string {
 	t.Helper()
 	g := NewWithT(t)
-	content, err := os.ReadFile(root(page))
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(root(page)))(g)
 	found := regexp.MustCompile(`(?ms)^##+ ` + regexp.QuoteMeta(heading) + `\n(.*?)(^##+ |\z)`).FindStringSubmatch(string(content))
 	g.Expect(found).NotTo(BeNil(), "%s has no section %s", page, heading)
 	var commands []string
@@ -120,8 +120,7 @@ func follow(t *testing.T, commands []string) {
 		archive = strings.ReplaceAll(archive, "amd64", runtime.GOARCH)
 		switch {
 		case isLoad:
-			archives, err := filepath.Glob(root(archive))
-			NewWithT(t).Expect(err).NotTo(HaveOccurred())
+			archives := must.Get(filepath.Glob(root(archive)))(NewWithT(t))
 			NewWithT(t).Expect(archives).To(HaveLen(1), archive)
 			NewWithT(t).Expect(shared.ImportImage(t.Context(), archives[0])).To(Succeed())
 		case command == "make release", command == "kind create cluster":
@@ -137,8 +136,7 @@ func follow(t *testing.T, commands []string) {
 // newRegistry starts a registry that ends with the test, and returns its address, which the node trusts without TLS.
 func newRegistry(t *testing.T) string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	listener := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(NewWithT(t))
 	server := &http.Server{Handler: registry.New(), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })

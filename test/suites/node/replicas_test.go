@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -69,8 +70,7 @@ func evict(t *testing.T, pod string) error {
 // operatorPods returns the names of the operator's Pods that are not being deleted.
 func operatorPods(t *testing.T) []string {
 	t.Helper()
-	pods, err := clients.CoreV1().Pods(system).List(t.Context(), metav1.ListOptions{LabelSelector: ours})
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	pods := must.Get(clients.CoreV1().Pods(system).List(t.Context(), metav1.ListOptions{LabelSelector: ours}))(NewWithT(t))
 	var names []string
 	for _, pod := range pods.Items {
 		if pod.DeletionTimestamp == nil {

@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -52,12 +53,10 @@ func TestSamples(t *testing.T) {
 // sampleCommands returns the commands in the comments of the samples that change something.
 func sampleCommands(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob(root("config/samples/*.yaml"))
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	files := must.Get(filepath.Glob(root("config/samples/*.yaml")))(NewWithT(t))
 	var commands []string
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		content := must.Get(os.ReadFile(file))(NewWithT(t))
 		text := strings.ReplaceAll(string(content), "\\\n#", "")
 		for line := range strings.Lines(text) {
 			command := strings.TrimSpace(strings.TrimPrefix(line, "#"))

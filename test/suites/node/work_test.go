@@ -15,6 +15,8 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // work is a namespace with a Redis and a ScaledJob whose Jobs take one message each, keep it in a second list while
@@ -85,8 +87,7 @@ func newNamespace(t *testing.T) string {
 	t.Helper()
 	g := NewWithT(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "work-"}}
-	created, err := clients.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})
-	g.Expect(err).NotTo(HaveOccurred())
+	created := must.Get(clients.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}))(g)
 	atEnd(t, "kubectl delete namespace "+created.Name+" --wait=false")
 	return created.Name
 }

@@ -24,6 +24,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/webhook"
@@ -250,8 +251,7 @@ func (s *stage) resume() {
 // ask has a webhook answer requests of the operator, until undo.
 func (s *stage) ask(of webhook.Rule, answer webhook.Answer) {
 	s.t.Helper()
-	hook, err := webhook.Start(s.t.Context(), s.API, s.Namespace, of, answer)
-	s.Expect(err).NotTo(HaveOccurred())
+	hook := must.Get(webhook.Start(s.t.Context(), s.API, s.Namespace, of, answer))(s)
 	s.undo = sync.OnceFunc(func() { s.Expect(hook.Stop(context.WithoutCancel(s.t.Context()))).To(Succeed()) })
 	s.t.Cleanup(s.undo)
 }

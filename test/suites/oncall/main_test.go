@@ -20,6 +20,7 @@ import (
 	"github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	prometheuskit "miracle.dev/scaledjob-operator/test/kit/prometheus"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
@@ -60,56 +61,30 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Run(m, parallel, start, stop))
 }
 
-func start(ctx context.Context) (err error) {
-	if program, err = prometheuskit.Build(ctx, os.Stderr); err != nil {
-		return fmt.Errorf("the tests need Prometheus: %w", err)
-	}
-	opts := cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}
-	if shared, err = scene.NewControlPlane(ctx, opts); err != nil {
-		return err
-	}
-	if redis, err = redistest.Start(ctx, redistest.Options{Log: os.Stderr}); err != nil {
-		return err
-	}
-	replica := operator.Options{
-		Cluster: shared.Cluster, Log: os.Stderr,
-		Args: []string{"--leader-elect", "--leader-election-namespace=" + operator.Namespace},
-	}
-	if leader, err = operator.Start(ctx, replica); err != nil {
-		return err
-	}
-	if err := leader.AwaitLead(ctx); err != nil {
-		return err
-	}
-	if standby, err = operator.Start(ctx, replica); err != nil {
-		return err
-	}
-	if prometheus, err = watch(ctx, true, leader, standby); err != nil {
-		return err
-	}
-	classic, err = watch(ctx, false, leader, standby)
-	return err
+func start(ctx context.Context) error {
+	return must.Try(func(g gomega.Gomega) {
+		var err error
+		program, err = prometheuskit.Build(ctx, os.Stderr)
+		g.Expect(err).NotTo(gomega.HaveOccurred(), "the tests need Prometheus")
+		opts := cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}
+		shared = must.Get(scene.NewControlPlane(ctx, opts))(g)
+		redis = must.Get(redistest.Start(ctx, redistest.Options{Log: os.Stderr}))(g)
+		replica := operator.Options{
+			Cluster: shared.Cluster, Log: os.Stderr,
+			Args: []string{"--leader-elect", "--leader-election-namespace=" + operator.Namespace},
+		}
+		leader = must.Get(operator.Start(ctx, replica))(g)
+		g.Expect(leader.AwaitLead(ctx)).To(gomega.Succeed())
+		standby = must.Get(operator.Start(ctx, replica))(g)
+		prometheus = must.Get(watch(ctx, true, leader, standby))(g)
+		classic = must.Get(watch(ctx, false, leader, standby))(g)
+	})
 }
 
 func stop(ctx context.Context) error {
-	var errs []error
-	for _, each := range []*prometheuskit.Prometheus{prometheus, classic} {
-		if each != nil {
-			errs = append(errs, each.Stop(ctx))
-		}
-	}
-	for _, each := range []*operator.Operator{standby, leader} {
-		if each != nil {
-			errs = append(errs, each.Stop(ctx))
-		}
-	}
-	if redis != nil {
-		errs = append(errs, redis.Stop())
-	}
-	if shared != nil {
-		errs = append(errs, shared.Cluster.Stop())
-	}
-	return errors.Join(errs...)
+	return errors.Join(
+		prometheus.Stop(ctx), classic.Stop(ctx), standby.Stop(ctx), leader.Stop(ctx), redis.Stop(), shared.Stop(),
+	)
 }
 
 // watch starts a Prometheus that scrapes these operators.

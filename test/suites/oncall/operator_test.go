@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	prometheuskit "miracle.dev/scaledjob-operator/test/kit/prometheus"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
@@ -25,8 +26,7 @@ var aboutTheOperator = []string{"ScaledJobOperatorMemory", "ScaledJobOperatorWit
 func TestNoAlertIsLeftOut(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	rules, err := os.ReadFile(rulesFile)
-	g.Expect(err).NotTo(HaveOccurred())
+	rules := must.Get(os.ReadFile(rulesFile))(g)
 	made := slices.Clone(aboutTheOperator)
 	for _, each := range faults {
 		made = append(made, each.alert)
@@ -71,8 +71,7 @@ func TestAlertsAboutTheOperator(t *testing.T) {
 	waits := operator.New(t, operator.Options{Cluster: shared.Cluster, Args: []string{
 		own, "--leader-elect", "--leader-election-namespace=" + operator.Namespace, // The leader of the other tests has this Lease.
 	}})
-	watching, err := watch(t.Context(), false, leads, waits)
-	g.Expect(err).NotTo(HaveOccurred())
+	watching := must.Get(watch(t.Context(), false, leads, waits))(g)
 	t.Cleanup(func() { g.Expect(watching.Stop(context.WithoutCancel(t.Context()))).To(Succeed()) })
 	alerts := func() ([]string, error) {
 		return firing(t.Context(), watching, func(map[string]string) bool { return true })

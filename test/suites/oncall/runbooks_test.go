@@ -16,6 +16,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/programs"
 	prometheuskit "miracle.dev/scaledjob-operator/test/kit/prometheus"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -82,11 +83,9 @@ var command = regexp.MustCompile("(?ms)^```(?:shell|promql)\n(.+?)\n```$|`(kubec
 // commands are those of the runbooks, by their pages and sections.
 func commands(g *WithT) map[string][]string {
 	all := map[string][]string{}
-	pages, err := filepath.Glob(filepath.Join(runbooks, "*.md"))
-	g.Expect(err).NotTo(HaveOccurred())
+	pages := must.Get(filepath.Glob(filepath.Join(runbooks, "*.md")))(g)
 	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		g.Expect(err).NotTo(HaveOccurred())
+		text := must.Get(os.ReadFile(page))(g)
 		for _, part := range regexp.MustCompile(`(?m)^#+ `).Split(string(text), -1) {
 			heading, rest, _ := strings.Cut(part, "\n")
 			for _, found := range command.FindAllStringSubmatch(rest, -1) {

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	prometheuskit "miracle.dev/scaledjob-operator/test/kit/prometheus"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -63,8 +64,7 @@ func TestStrangeNamesAreLabels(t *testing.T) {
 	}
 	for format, scraping := range map[string]*prometheuskit.Prometheus{"text": classic, "protobuf": prometheus} {
 		s.Eventually(func(g Gomega) {
-			samples, err := scraping.Query(t.Context(), fmt.Sprintf(`scaledjob_queue_depth{namespace=%q}`, s.Namespace))
-			g.Expect(err).NotTo(HaveOccurred())
+			samples := must.Get(scraping.Query(t.Context(), fmt.Sprintf(`scaledjob_queue_depth{namespace=%q}`, s.Namespace)))(g)
 			g.Expect(samples).To(HaveLen(len(keys)))
 			labels := map[string]bool{}
 			for _, sample := range samples {
@@ -83,8 +83,7 @@ func TestScrapeConfigurationOfThePage(t *testing.T) {
 	t.Parallel()
 	skip.UnderShort(t, "TestScrapesThatAreRefused scrapes with such settings")
 	s := newSecureStage(t)
-	page, err := os.ReadFile("../../../docs/how-to/monitor.md")
-	s.Expect(err).NotTo(HaveOccurred())
+	page := must.Get(os.ReadFile("../../../docs/how-to/monitor.md"))(s)
 	block := regexp.MustCompile("(?s)```yaml\n# prometheus.yml\n(.+?)```").FindSubmatch(page)
 	s.Expect(block).To(HaveLen(2))
 	var shown struct {
@@ -138,8 +137,7 @@ func (s *stage) token(name string, mayRead bool) string {
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: name}},
 		})).To(Succeed())
 	}
-	config, err := shared.Cluster.ServiceAccountConfig(s.t.Context(), s.Namespace, name)
-	s.Expect(err).NotTo(HaveOccurred())
+	config := must.Get(shared.Cluster.ServiceAccountConfig(s.t.Context(), s.Namespace, name))(s)
 	return config.BearerToken
 }
 
@@ -156,8 +154,7 @@ func (s *stage) scrape(token string, authority []byte) *prometheuskit.Prometheus
 // scrapeWith has a Prometheus with these settings scrape the operator.
 func (s *stage) scrapeWith(settings map[string]any) *prometheuskit.Prometheus {
 	s.t.Helper()
-	scraping, err := watchWith(s.t.Context(), prometheuskit.Options{Scrape: settings}, s.Operator)
-	s.Expect(err).NotTo(HaveOccurred())
+	scraping := must.Get(watchWith(s.t.Context(), prometheuskit.Options{Scrape: settings}, s.Operator))(s)
 	s.t.Cleanup(func() { s.Expect(scraping.Stop(context.WithoutCancel(s.t.Context()))).To(Succeed()) })
 	return scraping
 }

@@ -15,6 +15,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -48,11 +49,9 @@ func expectHarmless(
 ) {
 	t.Helper()
 	s, other := newScaledJob(t), newNeighbour(t)
-	certificate, err := tls.X509KeyPair(shown.Certificate, shown.Key)
-	s.Expect(err).NotTo(HaveOccurred())
+	certificate := must.Get(tls.X509KeyPair(shown.Certificate, shown.Key))(s)
 	for _, pair := range chain {
-		link, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-		s.Expect(err).NotTo(HaveOccurred())
+		link := must.Get(tls.X509KeyPair(pair.Certificate, pair.Key))(s)
 		certificate.Certificate = append(certificate.Certificate, link.Certificate...)
 	}
 	address := redistest.Listen(t, func(conn net.Conn) {

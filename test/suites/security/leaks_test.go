@@ -20,6 +20,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -35,8 +36,7 @@ func TestControlSecretSearch(t *testing.T) {
 		password, base64.StdEncoding.EncodeToString([]byte(password)), url.QueryEscape(password),
 		string(pair.Key), base64.StdEncoding.EncodeToString(pair.Key), strconv.Quote(string(pair.Key)),
 	} {
-		told, err := shared.evidence(t.Context())
-		s.Expect(err).NotTo(HaveOccurred())
+		told := must.Get(shared.evidence(t.Context()))(s)
 		s.Expect(told).To(HaveKeyWithValue("metrics", ContainSubstring("go_goroutines")))
 		s.Expect(own.search(told)).To(Succeed())
 		event := &corev1.Event{
@@ -45,8 +45,7 @@ func TestControlSecretSearch(t *testing.T) {
 			Message:        "It is " + form,
 		}
 		s.Expect(shared.API.Create(t.Context(), event)).To(Succeed())
-		told, err = shared.evidence(t.Context())
-		s.Expect(err).NotTo(HaveOccurred())
+		told = must.Get(shared.evidence(t.Context()))(s)
 		s.Expect(own.search(told)).To(MatchError(Or(ContainSubstring("a password"), ContainSubstring("a private key"))))
 		s.Expect(shared.API.Delete(t.Context(), event)).To(Succeed())
 	}

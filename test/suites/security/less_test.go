@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
@@ -77,19 +78,20 @@ func replaced(t *testing.T, command []string, word string, by ...string) (change
 
 func TestTheDocumentedPermissionsAreEnough(t *testing.T) {
 	t.Parallel()
-	s := newScaledJob(t)
-	spec := s.follow(newClosedServer(t), documentedPermissions(t))
-	s.create(spec...)
-	s.expectNoticed()
-}
-
-func TestTheDocumentedPermissionsAreEnoughBeforeRedis7(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	server := newClosedServer(t, "--acl-pubsub-default", "allchannels")
-	spec := s.follow(server, replaced(t, documentedPermissions(t), "%R~jobs:*", "~jobs:*"))
-	s.create(spec...)
-	s.expectNoticed()
+	for version, c := range map[string]struct {
+		keys string
+		args []string
+	}{
+		"since Redis 7":  {"%R~jobs:*", nil},
+		"before Redis 7": {"~jobs:*", []string{"--acl-pubsub-default", "allchannels"}},
+	} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			s := newScaledJob(t)
+			s.create(s.follow(newClosedServer(t, c.args...), replaced(t, documentedPermissions(t), "%R~jobs:*", c.keys))...)
+			s.expectNoticed()
+		})
+	}
 }
 
 func TestTheDocumentedPermissionsAreEnoughInAnotherDatabase(t *testing.T) {
@@ -97,12 +99,11 @@ func TestTheDocumentedPermissionsAreEnoughInAnotherDatabase(t *testing.T) {
 	s := newScaledJob(t)
 	row := regexp.MustCompile("(?m)^ *\\| database ([0-9]+) \\| `([^`]+)` \\|$").FindStringSubmatch(documented(t, "redis-permissions.md"))
 	s.Expect(row).NotTo(BeNil(), "docs/how-to/redis-permissions.md has no permissions for another database")
-	database, err := strconv.Atoi(row[1])
-	s.Expect(err).NotTo(HaveOccurred())
+	database := must.Get(strconv.Atoi(row[1]))(s)
 	server := newClosedServer(t)
 	spec := s.follow(server, append(documentedPermissions(t), strings.Fields(row[2])...))
 	s.Redis = server.in(database)
-	s.create(with(spec, inDatabase(int32(database)))...)
+	s.create(with(spec, func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.Database = int32(database) })...)
 	s.expectNoticed()
 }
 

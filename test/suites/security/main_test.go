@@ -58,14 +58,7 @@ func start(ctx context.Context) (err error) {
 
 // stop ends what runs. That the operator ends well, and that it has kept all secrets to itself, are tests as well.
 func stop(ctx context.Context) error {
-	var errs []error
-	if shared != nil {
-		errs = append(errs, shared.stop(ctx))
-	}
-	if neighbours != nil {
-		errs = append(errs, neighbours.Stop())
-	}
-	return errors.Join(errs...)
+	return errors.Join(shared.stop(ctx), neighbours.Stop())
 }
 
 // operatorOf starts an operator in a control plane.

@@ -143,11 +143,6 @@ func shown(spec *scaledjobv1.ScaledJobSpec) {
 	spec.Redis.TLS.KeySecretRef = &scaledjobv1.SecretKeyReference{Name: trust}
 }
 
-// inDatabase names the number of the database.
-func inDatabase(number int32) scene.Change {
-	return func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.Database = number }
-}
-
 // putSecret creates a Secret with these values, or puts them in the place of what it had.
 func (s *scaledJob) putSecret(name string, values map[string][]byte) {
 	s.t.Helper()

@@ -209,6 +209,9 @@ func (c *controlPlane) run(ctx context.Context, args ...string) (err error) {
 
 // stop ends the control plane. It is an error if the operator does not end well, or has shown a secret.
 func (c *controlPlane) stop(ctx context.Context) error {
+	if c == nil {
+		return nil
+	}
 	var errs []error
 	if c.operator != nil {
 		shown, err := c.evidence(ctx)

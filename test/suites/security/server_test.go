@@ -18,6 +18,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -103,8 +104,7 @@ func (s *server) believe(clients *certificates.Authority) {
 func (s *server) writePair(shown certificates.Pair) (certificate, key string) {
 	s.t.Helper()
 	knownSecrets.key(shown.Key)
-	files, err := os.ReadDir(s.folder)
-	s.Expect(err).NotTo(HaveOccurred())
+	files := must.Get(os.ReadDir(s.folder))(s)
 	name := strconv.Itoa(len(files))
 	return s.write(name+".crt", shown.Certificate), s.write(name+".key", shown.Key)
 }
@@ -162,8 +162,7 @@ type connection map[string]string
 // connections are those of a user.
 func (s *server) connections(user string) (all []connection) {
 	s.t.Helper()
-	list, err := s.Client().ClientList(s.context()).Result()
-	s.Expect(err).NotTo(HaveOccurred())
+	list := must.Get(s.Client().ClientList(s.context()).Result())(s)
 	for line := range strings.Lines(list) {
 		fields := connection{}
 		for field := range strings.FieldsSeq(line) {
@@ -195,8 +194,7 @@ func (s *server) identifiers(user string) (all []string) {
 // refusals are what the server has refused to a user, as ACL LOG lists it: the reason and what it was about.
 func (s *server) refusals(user string) (all []string) {
 	s.t.Helper()
-	entries, err := s.Client().ACLLog(s.context(), 100).Result()
-	s.Expect(err).NotTo(HaveOccurred())
+	entries := must.Get(s.Client().ACLLog(s.context(), 100).Result())(s)
 	for _, entry := range entries {
 		if entry.Username == user {
 			all = append(all, entry.Reason+" "+entry.Object)

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
@@ -179,8 +180,7 @@ func TestManyPushesToAMovingSlot(t *testing.T) {
 	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addresses(), MaxRedirects: 16})
 	fixture := fixtureOf(t, shared, client, nil, at(scaledjobv1.RedisCluster, s.Nodes[0].Addr()))
-	queue, err := fixture.Add(t.Context(), "many", scene.AtMost(2*pushes))
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	queue := must.Get(fixture.Add(t.Context(), "many", scene.AtMost(2*pushes)))(NewWithT(t))
 	fixture.Timeout = manyTimeout
 	name := fmt.Sprintf("in a Cluster, slot moved back and forth under %d pushes", pushes)
 	play(t, fixture, name, "read and watched on both nodes", func(ctx context.Context, _ faults.Meanwhile) error {

@@ -18,6 +18,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
@@ -52,11 +53,7 @@ func start(ctx context.Context) (err error) {
 }
 
 func stop(ctx context.Context) error {
-	var err error
-	if shared != nil {
-		err = shared.Stop(ctx)
-	}
-	return errors.Join(err, table.Write(*tablePath))
+	return errors.Join(shared.Stop(ctx), table.Write(*tablePath))
 }
 
 // behindSentinels returns a fixture whose queues are behind sentinels.
@@ -107,8 +104,7 @@ func fixtureOf(
 ) *faults.Fixture {
 	t.Helper()
 	g := NewWithT(t)
-	fixture, err := faults.NewFixtureOf(t.Context(), setting, client, changes...)
-	g.Expect(err).NotTo(HaveOccurred())
+	fixture := must.Get(faults.NewFixtureOf(t.Context(), setting, client, changes...))(g)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
 		defer cancel()
@@ -119,8 +115,7 @@ func fixtureOf(
 		g.Expect(client.Close()).To(Succeed())
 	})
 	for name, change := range queues {
-		_, err := fixture.Add(t.Context(), name, change)
-		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(fixture.Add(t.Context(), name, change)).Error().NotTo(HaveOccurred())
 	}
 	return fixture
 }
@@ -152,8 +147,7 @@ func play(t *testing.T, fixture *faults.Fixture, name, promise string, strike fu
 	}, 0)
 	defer func() { table.Add(row) }()
 	g.Expect(err).NotTo(HaveOccurred())
-	row.Over, err = fixture.Prove(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	row.Over = must.Get(fixture.Prove(t.Context()))(g)
 }
 
 // writable waits until all queues can be pushed to and read.

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
@@ -91,14 +92,12 @@ func TestOnlyNodesReachAMaster(t *testing.T) {
 	for i := 0; len(fixture.Queues) < 2; i++ { // One of them is on the node.
 		name := fmt.Sprintf("queue-%d", i)
 		if len(fixture.Queues) == 1 {
-			owner, err := s.OwnerAddress(t.Context(), s.Nodes[0], fixture.Queues[0].Namespace+":"+name)
-			g.Expect(err).NotTo(HaveOccurred())
+			owner := must.Get(s.OwnerAddress(t.Context(), s.Nodes[0], fixture.Queues[0].Namespace+":"+name))(g)
 			if owner != proxy.Addr() {
 				continue
 			}
 		}
-		_, err := fixture.Add(t.Context(), name)
-		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(fixture.Add(t.Context(), name)).Error().NotTo(HaveOccurred())
 	}
 	play(t, fixture, "in a Cluster, network between operator and a master holds everything back", "nothing is taken for an empty queue",
 		func(ctx context.Context, meanwhile faults.Meanwhile) error {
@@ -188,8 +187,7 @@ func TestOperatorStopsTogetherWithTheMaster(t *testing.T) {
 func newSetting(t *testing.T) *faults.Setting {
 	t.Helper()
 	g := NewWithT(t)
-	setting, err := faults.NewSetting(t.Context(), nil)
-	g.Expect(err).NotTo(HaveOccurred())
+	setting := must.Get(faults.NewSetting(t.Context(), nil))(g)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
 		defer cancel()

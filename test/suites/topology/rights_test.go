@@ -24,6 +24,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/examples"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
@@ -89,8 +90,7 @@ func newSignedIn(t *testing.T, to redis.UniversalClient, secret map[string]strin
 	t.Helper()
 	s := &signedIn{WithT: NewWithT(t), t: t}
 	s.SetDefaultEventuallyTimeout(stopTimeout)
-	namespace, err := shared.Control.CreateNamespace(t.Context(), "signed-in")
-	s.Expect(err).NotTo(HaveOccurred())
+	namespace := must.Get(shared.Control.CreateNamespace(t.Context(), "signed-in"))(s)
 	s.Expect(shared.API.Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "redis"}, StringData: secret,
 	})).To(Succeed())
@@ -142,8 +142,7 @@ func (s *signedIn) explain() string {
 // connected is the condition QueueConnected.
 func (s *signedIn) connected() *metav1.Condition {
 	s.t.Helper()
-	is, err := s.Get(s.t.Context())
-	s.Expect(err).NotTo(HaveOccurred())
+	is := must.Get(s.Get(s.t.Context()))(s)
 	return apimeta.FindStatusCondition(is.Status.Conditions, scaledjobv1.ConditionQueueConnected)
 }
 
@@ -302,8 +301,7 @@ func TestPasswordsOfServersAndOfSentinels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			namespace, err := shared.Control.CreateNamespace(t.Context(), "secured")
-			g.Expect(err).NotTo(HaveOccurred())
+			namespace := must.Get(shared.Control.CreateNamespace(t.Context(), "secured"))(g)
 			g.Expect(shared.API.Create(t.Context(), &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "redis"},
 				StringData: map[string]string{"server": ofServers, "sentinel": ofSentinels},
@@ -345,8 +343,7 @@ func TestSamplesGetTheirJobs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			namespace, err := shared.Control.CreateNamespace(t.Context(), "samples")
-			g.Expect(err).NotTo(HaveOccurred())
+			namespace := must.Get(shared.Control.CreateNamespace(t.Context(), "samples"))(g)
 			sample := sampleNamed(t, name)
 			sj := &scene.ScaledJob{
 				API: shared.API, Operator: shared.Operator, Redis: c.client, Namespace: namespace, Name: name, Queue: c.queue,
@@ -368,8 +365,7 @@ func TestSamplesGetTheirJobs(t *testing.T) {
 func sampleNamed(t *testing.T, name string) *scaledjobv1.ScaledJob {
 	t.Helper()
 	g := NewWithT(t)
-	all, err := examples.Samples("../../..")
-	g.Expect(err).NotTo(HaveOccurred())
+	all := must.Get(examples.Samples("../../.."))(g)
 	for _, each := range all {
 		if each.GetName() == name {
 			var sj scaledjobv1.ScaledJob

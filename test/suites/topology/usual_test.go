@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -41,8 +42,7 @@ func TestControlSubscriptionOfTheLibraryWhileASlotMoves(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
-	owner, err := s.Owner(t.Context(), s.Nodes[0], "emails")
-	g.Expect(err).NotTo(HaveOccurred())
+	owner := must.Get(s.Owner(t.Context(), s.Nodes[0], "emails"))(g)
 	events := subscribed(t, owner.Client()) // Where a careful one subscribes.
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addresses()})
 	t.Cleanup(func() { g.Expect(client.Close()).To(Succeed()) })
@@ -69,7 +69,6 @@ func subscribed(t *testing.T, client *redis.Client) <-chan *redis.Message {
 	g := NewWithT(t)
 	pubSub := client.Subscribe(t.Context(), "__keyspace@0__:emails")
 	t.Cleanup(func() { g.Expect(pubSub.Close()).To(Succeed()) })
-	_, err := pubSub.Receive(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(pubSub.Receive(t.Context())).Error().NotTo(HaveOccurred())
 	return pubSub.Channel()
 }

@@ -14,6 +14,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -115,8 +116,7 @@ await queue.close()
 	w.Expect(w.start("more").code()).To(Equal(succeeded))
 	w.Expect(w.bull("LLEN", "wait")).To(BeEquivalentTo(3))
 	w.Expect(w.bull("ZCARD", "prioritized")).To(BeEquivalentTo(1))
-	delayed, err := w.redis.Client().ZRangeWithScores(t.Context(), "bull:previews:delayed", 0, -1).Result()
-	w.Expect(err).NotTo(HaveOccurred())
+	delayed := must.Get(w.redis.Client().ZRangeWithScores(t.Context(), "bull:previews:delayed", 0, -1).Result())(w)
 	w.Expect(delayed).To(HaveLen(1))
 	due := time.UnixMilli(int64(delayed[0].Score / 4096))
 	w.Expect(due).To(BeTemporally("~", before.Add(time.Hour), time.Minute))

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // reader follows a page.
@@ -107,8 +108,7 @@ func (r *reader) here(word string) string {
 	if flag == "--from-file" {
 		return flag + "=" + path
 	}
-	content, err := os.ReadFile(path)
-	r.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(path))(r)
 	changed := filepath.Join(r.folder, filepath.Base(path))
 	text := strings.ReplaceAll(string(content), "redisAddress: "+sampleRedis+":6379", "redisAddress: "+shared.redis.Addr())
 	r.Expect(os.WriteFile(changed, []byte(text), 0o600)).To(Succeed())

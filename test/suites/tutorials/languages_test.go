@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
@@ -56,8 +57,7 @@ func (l language) command(t *testing.T) []string {
 		// The workers in shell and Go run everywhere, and pass the same tests.
 		t.Skipf("this machine has no %s, which runs %s", l.program, l.file)
 	}
-	file, err := filepath.Abs(filepath.Join(root, workersFolder, l.file))
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	file := must.Get(filepath.Abs(filepath.Join(root, workersFolder, l.file)))(NewWithT(t))
 	return []string{l.program, file}
 }
 

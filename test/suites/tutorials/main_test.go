@@ -15,6 +15,7 @@ import (
 	"github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/redistest/rediscli"
@@ -47,30 +48,15 @@ var shared struct {
 	redis    *redistest.Server
 }
 
-func start(ctx context.Context) (err error) {
-	if err := buildWorkers(ctx); err != nil {
-		return err
-	}
-	if shared.redis, err = redistest.Start(ctx, redistest.Options{Events: sampleEvents, Log: os.Stderr}); err != nil {
-		return err
-	}
-	if shared.ControlPlane, err = scene.NewControlPlane(ctx, cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}); err != nil {
-		return err
-	}
-	shared.operator, err = operator.Start(ctx, operator.Options{Cluster: shared.Cluster, Log: os.Stderr})
-	return err
+func start(ctx context.Context) error {
+	return must.Try(func(g gomega.Gomega) {
+		g.Expect(buildWorkers(ctx)).To(gomega.Succeed())
+		shared.redis = must.Get(redistest.Start(ctx, redistest.Options{Events: sampleEvents, Log: os.Stderr}))(g)
+		shared.ControlPlane = must.Get(scene.NewControlPlane(ctx, cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}))(g)
+		shared.operator = must.Get(operator.Start(ctx, operator.Options{Cluster: shared.Cluster, Log: os.Stderr}))(g)
+	})
 }
 
 func stop(ctx context.Context) error {
-	errs := []error{removeWorkers()}
-	if shared.operator != nil {
-		errs = append(errs, shared.operator.Stop(ctx))
-	}
-	if shared.redis != nil {
-		errs = append(errs, shared.redis.Stop())
-	}
-	if shared.ControlPlane != nil {
-		errs = append(errs, shared.Cluster.Stop())
-	}
-	return errors.Join(errs...)
+	return errors.Join(removeWorkers(), shared.operator.Stop(ctx), shared.redis.Stop(), shared.Stop())
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // Pages, and the folder of those.
@@ -77,8 +79,7 @@ func TestPagesShowTheFiles(t *testing.T) {
 
 func readPage(t *testing.T, path string) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(root, path))
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(filepath.Join(root, path)))(NewWithT(t))
 	return string(content)
 }
 
@@ -87,7 +88,5 @@ func numberIn(t *testing.T, text, pattern string) int {
 	t.Helper()
 	match := regexp.MustCompile(pattern).FindStringSubmatch(text)
 	NewWithT(t).Expect(match).NotTo(BeNil(), pattern)
-	number, err := strconv.Atoi(match[1])
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return number
+	return must.Get(strconv.Atoi(match[1]))(NewWithT(t))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -80,12 +81,9 @@ func (b *behindSentinels) work(job string) *container {
 func (b *behindSentinels) entries() (stream []redis.XMessage, pending int64, failed []string) {
 	b.t.Helper()
 	client, ctx := b.redis.Client(), b.t.Context()
-	stream, err := client.XRange(ctx, b.queue, "-", "+").Result()
-	b.Expect(err).NotTo(HaveOccurred())
-	group, err := client.XPending(ctx, b.queue, "workers").Result()
-	b.Expect(err).NotTo(HaveOccurred())
-	entries, err := client.XRange(ctx, b.queue+":failed", "-", "+").Result()
-	b.Expect(err).NotTo(HaveOccurred())
+	stream = must.Get(client.XRange(ctx, b.queue, "-", "+").Result())(b)
+	group := must.Get(client.XPending(ctx, b.queue, "workers").Result())(b)
+	entries := must.Get(client.XRange(ctx, b.queue+":failed", "-", "+").Result())(b)
 	for _, entry := range entries {
 		failed = append(failed, entry.Values["sleep"].(string))
 	}
@@ -117,8 +115,7 @@ func TestWorkerBehindSentinel(t *testing.T) {
 	b.Expect(stream).To(BeEmpty())
 	b.Expect(pending).To(BeZero())
 	b.Expect(failed).To(Equal([]string{"nonsense", "600s"}))
-	consumers, err := b.redis.Client().XInfoConsumers(t.Context(), b.queue, "workers").Result()
-	b.Expect(err).NotTo(HaveOccurred())
+	consumers := must.Get(b.redis.Client().XInfoConsumers(t.Context(), b.queue, "workers").Result())(b)
 	b.Expect(consumers).To(ConsistOf(HaveField("Name", "c")), "only a Job that did not end its entry leaves a consumer behind")
 
 	b.Expect(b.redis.Client().Wait(t.Context(), 1, timeout).Err()).To(Succeed())

@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/redistest/rediscli"
 )
@@ -42,17 +43,13 @@ func (w *worker) push(messages ...any) {
 // list returns the messages of a list, the next one last. Its name is the end of that of the key.
 func (w *worker) list(suffix string) []string {
 	w.t.Helper()
-	messages, err := w.redis.Client().LRange(w.t.Context(), w.queue+suffix, 0, -1).Result()
-	w.Expect(err).NotTo(HaveOccurred())
-	return messages
+	return must.Get(w.redis.Client().LRange(w.t.Context(), w.queue+suffix, 0, -1).Result())(w)
 }
 
 // keys returns all keys of the queue.
 func (w *worker) keys() []string {
 	w.t.Helper()
-	keys, err := w.redis.Client().Keys(w.t.Context(), w.queue+"*").Result()
-	w.Expect(err).NotTo(HaveOccurred())
-	return keys
+	return must.Get(w.redis.Client().Keys(w.t.Context(), w.queue+"*").Result())(w)
 }
 
 // container is a started worker.
@@ -66,8 +63,7 @@ type container struct {
 // start starts the worker of a Job as the only process of a container.
 func (w *worker) start(job string, env ...string) *container {
 	w.t.Helper()
-	output, err := os.Create(filepath.Join(w.t.TempDir(), "output"))
-	w.Expect(err).NotTo(HaveOccurred())
+	output := must.Get(os.Create(filepath.Join(w.t.TempDir(), "output")))(w)
 	defer func() { _ = output.Close() }()
 	process := exec.CommandContext(w.t.Context(), w.command[0], w.command[1:]...)
 	process.Env = append(os.Environ(), "PATH="+rediscli.Folder(w.t)+":"+os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0",
@@ -86,8 +82,7 @@ func (w *worker) start(job string, env ...string) *container {
 // processed returns the messages on which the worker has begun.
 func (c *container) processed() []string {
 	c.t.Helper()
-	output, err := os.ReadFile(c.output)
-	c.Expect(err).NotTo(HaveOccurred())
+	output := must.Get(os.ReadFile(c.output))(c)
 	var messages []string
 	for line := range strings.Lines(string(output)) {
 		messages = append(messages, strings.TrimSpace(strings.TrimPrefix(line, "processing ")))

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // Exit codes that the page explains.
@@ -67,8 +69,7 @@ func TestTerminatedWorkerPutsItsMessageBack(t *testing.T) {
 func TestWorkerThatPutsNothingBackLeavesItsMessageInProgress(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	script, err := os.ReadFile(filepath.Join(root, workersFolder, "worker.sh"))
-	g.Expect(err).NotTo(HaveOccurred())
+	script := must.Get(os.ReadFile(filepath.Join(root, workersFolder, "worker.sh")))(g)
 	const putBack = `release "$1" "$QUEUE"`
 	g.Expect(string(script)).To(ContainSubstring(putBack))
 	changed := filepath.Join(t.TempDir(), "worker.sh")
@@ -143,8 +144,7 @@ func TestLeaseIsLongerThanAJobMayRun(t *testing.T) {
 	inEachLanguage(t, func(_ *testing.T, w *worker) {
 		w.push("600")
 		w.start("a").at("600")
-		left, err := w.redis.Client().TTL(t.Context(), w.queue+":processing:lease:600").Result()
-		w.Expect(err).NotTo(HaveOccurred())
+		left := must.Get(w.redis.Client().TTL(t.Context(), w.queue+":processing:lease:600").Result())(w)
 		w.Expect(left.Seconds()).To(BeNumerically(">", longest))
 	})
 }

@@ -113,10 +113,7 @@ func (s *setting) stop(ctx context.Context) (err error) {
 			}
 		}
 	}
-	if s.ControlPlane != nil {
-		err = errors.Join(err, s.Cluster.Stop())
-	}
-	return err
+	return errors.Join(err, s.Stop())
 }
 
 // stop ends what runs. That the operators end well is a test as well.
@@ -128,8 +125,5 @@ func stop(ctx context.Context) error {
 	if replicated.value != nil {
 		errs = append(errs, replicated.value.Stop())
 	}
-	if redisServer != nil {
-		errs = append(errs, redisServer.Stop())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, redisServer.Stop())...)
 }

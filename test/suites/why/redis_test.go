@@ -21,6 +21,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
@@ -565,8 +566,7 @@ func choosing() []situation {
 		unreadable("cluster-as-server", otherMode, []string{"node of a Redis Cluster", "mode: Cluster"}, func(s *stage) {
 			nodes := redistest.NewSharded(s.t, redistest.ShardedOptions{Masters: 2, Replicas: -1})
 			s.Redis = redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes.Addresses()})
-			owner, err := nodes.Owner(s.t.Context(), nodes.Nodes[0], s.Queue)
-			s.Expect(err).NotTo(HaveOccurred())
+			owner := must.Get(nodes.Owner(s.t.Context(), nodes.Nodes[0], s.Queue))(s)
 			other := nodes.Nodes[0]
 			if owner == other {
 				other = nodes.Nodes[1]
@@ -666,8 +666,7 @@ func sharding() []situation {
 		}),
 		unreachable("cluster-without-a-slot", []string{"No node of the Redis Cluster has the slot of a key"}, func(s *stage) {
 			s.on(redistest.New(s.t, redistest.Options{Cluster: true}))
-			slot, err := s.Redis.ClusterKeySlot(s.t.Context(), s.Queue).Result()
-			s.Expect(err).NotTo(HaveOccurred())
+			slot := must.Get(s.Redis.ClusterKeySlot(s.t.Context(), s.Queue).Result())(s)
 			s.redis("cluster", "addslotsrange", 0, lastSlot)
 			s.redis("cluster", "delslots", slot)
 			s.undo = func() {
@@ -842,13 +841,12 @@ func notifying() []situation {
 				s.on(redistest.New(s.t, redistest.Options{}))
 				s.createWell()
 				s.Eventually(func() []string {
-					_, err := s.Redis.Pipelined(s.t.Context(), func(pipe redis.Pipeliner) error {
+					s.Expect(s.Redis.Pipelined(s.t.Context(), func(pipe redis.Pipeliner) error {
 						for range 10_000 {
 							pipe.Publish(s.t.Context(), s.Channel(), "lpush")
 						}
 						return nil
-					})
-					s.Expect(err).NotTo(HaveOccurred())
+					})).Error().NotTo(HaveOccurred())
 					return s.missing([]claim{silent(no, scaledjobv1.ReasonTooManyNotifications)})
 				}).Should(BeEmpty(), s.explain)
 			},

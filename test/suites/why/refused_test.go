@@ -17,6 +17,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 	"miracle.dev/scaledjob-operator/test/kit/webhook"
@@ -73,8 +74,7 @@ func refused() []situation {
 // webhook has a webhook asked about Jobs of the namespace, until undo, and waits until it is.
 func (s *stage) webhook(answer webhook.Answer, changes ...webhook.Change) {
 	s.t.Helper()
-	started, err := webhook.Start(s.t.Context(), s.API, s.Namespace, webhook.CreateJob, answer, changes...)
-	s.Expect(err).NotTo(HaveOccurred())
+	started := must.Get(webhook.Start(s.t.Context(), s.API, s.Namespace, webhook.CreateJob, answer, changes...))(s)
 	s.cleanUp(started.Stop)
 	s.awaitRefused()
 }
@@ -235,7 +235,7 @@ func history() situation {
 			s.push(1)
 		},
 		says:  claim{kind: scaledjobv1.ConditionScalingLimited, status: no, reason: scaledjobv1.ReasonNotLimited},
-		event: normal("DeletedHistory"),
+		event: event{kind: corev1.EventTypeNormal, reason: "DeletedHistory"},
 	}
 }
 

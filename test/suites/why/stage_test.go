@@ -24,6 +24,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -149,8 +150,7 @@ func (s *stage) labelNamespace(key string, value any) {
 // patch changes fields of an object.
 func (s *stage) patch(object client.Object, fields map[string]any) {
 	s.t.Helper()
-	patch, err := json.Marshal(fields)
-	s.Expect(err).NotTo(HaveOccurred())
+	patch := must.Get(json.Marshal(fields))(s)
 	s.Expect(s.API.Patch(s.t.Context(), object, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
 }
 
@@ -220,8 +220,7 @@ func (s *stage) quota(name string, of corev1.ResourceName, count int64) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), timeout)
 	defer cancel()
-	quota, err := s.Limit(ctx, name, map[corev1.ResourceName]int64{of: count})
-	s.Expect(err).NotTo(HaveOccurred())
+	quota := must.Get(s.Limit(ctx, name, map[corev1.ResourceName]int64{of: count}))(s)
 	s.cleanUp(func(ctx context.Context) error { return s.API.Delete(ctx, quota) })
 }
 

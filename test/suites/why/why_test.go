@@ -24,6 +24,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/cli"
 	"miracle.dev/scaledjob-operator/internal/cli/doctor"
 	"miracle.dev/scaledjob-operator/internal/cli/explain"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
@@ -68,10 +69,6 @@ type event struct {
 
 func warning(reason string, words ...string) event {
 	return event{corev1.EventTypeWarning, reason, words}
-}
-
-func normal(reason string, words ...string) event {
-	return event{corev1.EventTypeNormal, reason, words}
 }
 
 const (
@@ -208,8 +205,7 @@ func (s *stage) expectKstatus() {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJob"))
 		g.Expect(s.API.Get(s.t.Context(), s.Key(), object)).To(Succeed())
-		computed, err := kstatus.Compute(object)
-		g.Expect(err).NotTo(HaveOccurred())
+		computed := must.Get(kstatus.Compute(object))(g)
 		conditions := s.Get().Status.Conditions
 		expected := kstatus.CurrentStatus
 		switch {
@@ -316,8 +312,7 @@ func (s *stage) expectOnce(of event) {
 	}
 	expected := And(HavePrefix(of.kind), containAll(s.fillAll(of.words)))
 	s.Eventually(func(g Gomega) {
-		all, err := s.Events(s.t.Context())
-		g.Expect(err).NotTo(HaveOccurred())
+		all := must.Get(s.Events(s.t.Context()))(g)
 		var notes []string
 		recoveries := 0
 		for _, is := range all {
@@ -372,8 +367,7 @@ func (s *stage) record(title string) {
 	if *recordFolder == "" {
 		return
 	}
-	shown, err := s.in.Cluster.Kubectl(s.t.Context(), "describe", "sjob", s.Name, "--namespace="+s.Namespace)
-	s.Expect(err).NotTo(HaveOccurred())
+	shown := must.Get(s.in.Cluster.Kubectl(s.t.Context(), "describe", "sjob", s.Name, "--namespace="+s.Namespace))(s)
 	s.Expect(os.WriteFile(filepath.Join(*recordFolder, title+".txt"), []byte(shown), 0o600)).To(Succeed())
 }
 

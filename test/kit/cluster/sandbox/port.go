@@ -15,18 +15,16 @@ import (
 const (
 	host = "127.0.0.1"
 
-	// Ports come from below the ranges systems take outgoing ports from. Else a
-	// client redialling a server that is down could be given the server's own
-	// port, connect to itself and keep the server from coming back.
+	// Ports come from below the ranges systems take outgoing ports from. Else a client redialling a server that is down
+	// could be given the server's own port, connect to itself and keep the server from coming back.
 	lowestPort  = 10_000
 	highestPort = 29_999
 
 	portAttempts = 100
 )
 
-// portClaim reserves a TCP port among all sandboxes of all processes by
-// holding the UDP port of the same number, which the kernel frees when the
-// process ends.
+// portClaim reserves a TCP port among all sandboxes of all processes by holding the UDP port of the same number, which
+// the kernel frees when the process ends.
 type portClaim struct{ net.PacketConn }
 
 // Port returns a TCP port of 127.0.0.1 that is free and that no other sandbox
@@ -55,9 +53,8 @@ func (s *Sandbox) Address() (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(port)), err
 }
 
-// claimPort asks for a listener by dialling. Listening for a moment would tell
-// too, but a child being forked meanwhile would inherit the socket and keep
-// the port for longer.
+// claimPort asks for a listener by dialling. Listening for a moment would tell too, but a child being forked meanwhile
+// would inherit the socket and keep the port for longer.
 func claimPort(port int) (portClaim, error) {
 	address := net.JoinHostPort(host, strconv.Itoa(port))
 	udp, err := net.ListenPacket("udp", address)

@@ -17,8 +17,7 @@ func TestClaimPortRefusesAPortInUse(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = listener.Close() })
 
-	_, err = claimPort(listener.Addr().(*net.TCPAddr).Port)
-	g.Expect(err).To(MatchError(ContainSubstring("has a listener")))
+	g.Expect(claimPort(listener.Addr().(*net.TCPAddr).Port)).Error().To(MatchError(ContainSubstring("has a listener")))
 }
 
 func TestClaimPortRefusesAClaimedPort(t *testing.T) {
@@ -30,6 +29,5 @@ func TestClaimPortRefusesAClaimedPort(t *testing.T) {
 	port, err := box.Port()
 	g.Expect(err).NotTo(HaveOccurred())
 
-	_, err = claimPort(port)
-	g.Expect(err).To(HaveOccurred())
+	g.Expect(claimPort(port)).Error().To(HaveOccurred())
 }

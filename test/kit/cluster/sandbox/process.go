@@ -32,9 +32,8 @@ type Process struct {
 	err     error // of the exit; read only after exited is closed
 }
 
-// start forks and waits for the end of the child on a thread of its own: the
-// kernel sends the parent-death signal when the forking thread ends, and Go
-// might end any other thread before the process.
+// start forks and waits for the end of the child on a thread of its own: the kernel sends the parent-death signal when
+// the forking thread ends, and Go might end any other thread before the process.
 func (p *Process) start(log *os.File) error {
 	p.cmd.SysProcAttr = DieWithParent()
 	started := make(chan error)
@@ -67,8 +66,7 @@ func (p *Process) Signal(signal os.Signal) error {
 	return nil
 }
 
-// Kill ends the process at once and returns when it is gone. Killing a process
-// that has ended does nothing.
+// Kill ends the process at once and returns when it is gone. Killing a process that has ended does nothing.
 func (p *Process) Kill() error {
 	if err := p.Signal(os.Kill); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -99,9 +97,8 @@ func (p *Process) Wait(ctx context.Context) error {
 	return nil
 }
 
-// WaitReady asks until ready answers nil. It fails when the process ends or
-// ctx does, with the end of the log of the process in the error. The context
-// of a single question lasts two seconds.
+// WaitReady asks until ready answers nil. It fails when the process ends or ctx does, with the end of the log of the
+// process in the error. The context of a single question lasts two seconds.
 func (p *Process) WaitReady(ctx context.Context, ready func(context.Context) error) error {
 	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()

@@ -7,8 +7,7 @@ package sandbox
 
 import "syscall"
 
-// DieWithParent has no parent-death signal to use here: children of a killed
-// parent live on.
+// DieWithParent has no parent-death signal to use here: children of a killed parent live on.
 func DieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -1,9 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sandbox runs the servers a test needs: child processes, the folder
-// they work in and the ports they listen on. All three end together, at Close
-// or with the process that started them, even when that is killed.
+// Package sandbox runs the servers a test needs: child processes, the folder they work in and the ports they listen on.
+// All three end together, at Close or with the process that started them, even when that is killed.
 package sandbox
 
 import (
@@ -25,8 +24,7 @@ const (
 	lockedPrefix   = "scaledjob-run-"
 )
 
-// Sandbox is a private folder, the processes working in it and their ports.
-// It is safe for concurrent use.
+// Sandbox is a private folder, the processes working in it and their ports. It is safe for concurrent use.
 type Sandbox struct {
 	dir  string
 	lock *os.File
@@ -60,8 +58,7 @@ func NewIn(parent string) (*Sandbox, error) {
 	return &Sandbox{dir: dir, lock: lock}, nil
 }
 
-// Dir returns the folder, which is the working directory of every process and
-// holds their output as <name>.log.
+// Dir returns the folder, which is the working directory of every process and holds their output as <name>.log.
 func (s *Sandbox) Dir() string { return s.dir }
 
 // Start runs the program at path with args. The name is for messages and for
@@ -97,8 +94,7 @@ func (s *Sandbox) StartWith(environment []string, name, path string, args ...str
 	return process, nil
 }
 
-// Close kills the processes, the last started first, and removes the folder.
-// Closing again does nothing.
+// Close kills the processes, the last started first, and removes the folder. Closing again does nothing.
 func (s *Sandbox) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -54,10 +54,8 @@ func TestCloseEndsProcessesAndRemovesTheFolder(t *testing.T) {
 	g.Expect(box.Dir()).NotTo(BeADirectory())
 
 	g.Expect(box.Close()).To(Succeed())
-	_, err = box.Start("sleep", "sleep", "3600")
-	g.Expect(err).To(MatchError(ContainSubstring("closed")))
-	_, err = box.Port()
-	g.Expect(err).To(MatchError(ContainSubstring("closed")))
+	g.Expect(box.Start("sleep", "sleep", "3600")).Error().To(MatchError(ContainSubstring("closed")))
+	g.Expect(box.Port()).Error().To(MatchError(ContainSubstring("closed")))
 }
 
 func TestKilledParentLeavesNothing(t *testing.T) {

@@ -15,6 +15,8 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
@@ -39,11 +41,9 @@ func TestTheChartRendersWhatIsAccepted(t *testing.T) {
 				skip.UnderShort(t, "other sets of values have these fields")
 			}
 			g := NewWithT(t)
-			manifest, err := release(values).Manifest(t.Context())
-			g.Expect(err).NotTo(HaveOccurred())
+			manifest := must.Get(release(values).Manifest(t.Context()))(g)
 			g.Expect(dryRun(t, manifest)).To(Succeed())
-			objects, err := render.Parse(manifest)
-			g.Expect(err).NotTo(HaveOccurred())
+			objects := must.Get(manifests.Parse(manifest))(g)
 			output, err := exec.CommandContext(t.Context(), path, append(arguments(g, objects), "--version")...).CombinedOutput()
 			g.Expect(err).NotTo(HaveOccurred(), string(output))
 		})
@@ -53,8 +53,7 @@ func TestTheChartRendersWhatIsAccepted(t *testing.T) {
 func TestTheAPIServerRefusesFieldsThatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	manifest, err := release(render.Sets["ServiceMonitor"]).Manifest(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	manifest := must.Get(release(render.Sets["ServiceMonitor"]).Manifest(t.Context()))(g)
 	for _, field := range []string{"serviceAccountName", "honorLabels", "unhealthyPodEvictionPolicy"} {
 		g.Expect(manifest).To(ContainSubstring(field))
 		err := dryRun(t, strings.ReplaceAll(manifest, field, "x"+field))
@@ -66,8 +65,7 @@ func TestTheAPIServerAcceptsTheKustomizations(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	for _, name := range []string{"crd", "default", "grafana", "prometheus"} {
-		manifest, err := render.Manifest(t.Context(), name)
-		g.Expect(err).NotTo(HaveOccurred())
+		manifest := must.Get(render.Manifest(t.Context(), name))(g)
 		// The Namespace does not exist in a dry run.
 		g.Expect(dryRun(t, strings.ReplaceAll(manifest, "scaledjob-operator-system", render.Namespace))).To(Succeed())
 	}
@@ -112,12 +110,9 @@ func arguments(g Gomega, objects []*unstructured.Unstructured) []string {
 func TestEachFlagIsAValue(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	chart, err := render.Chart(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	values, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
-	help, err := exec.CommandContext(t.Context(), operatorPath(t), "--help").CombinedOutput()
-	g.Expect(err).NotTo(HaveOccurred())
+	chart := must.Get(render.Chart(t.Context()))(g)
+	values := must.Get(os.ReadFile(filepath.Join(chart, "values.yaml")))(g)
+	help := must.Get(exec.CommandContext(t.Context(), operatorPath(t), "--help").CombinedOutput())(g)
 	flags := regexp.MustCompile(`(?m)^  -([\w-]+)`).FindAllStringSubmatch(string(help), -1)
 	g.Expect(len(flags)).To(BeNumerically(">", 10))
 	for _, flag := range flags {
@@ -129,7 +124,5 @@ func TestEachFlagIsAValue(t *testing.T) {
 
 func operatorPath(t *testing.T) string {
 	t.Helper()
-	path, err := programs.Operator(t.Context(), nil)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return path
+	return must.Get(programs.Operator(t.Context(), nil))(NewWithT(t))
 }

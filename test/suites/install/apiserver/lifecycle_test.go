@@ -16,6 +16,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
@@ -31,24 +32,19 @@ type emptyCluster struct {
 func newEmptyCluster(t *testing.T) *emptyCluster {
 	t.Helper()
 	c := &emptyCluster{WithT: NewWithT(t), t: t, control: cluster.New(t, cluster.Options{})}
-	var err error
-	c.admin, err = operator.NewClient(c.control.Config())
-	c.Expect(err).NotTo(HaveOccurred())
+	c.admin = must.Get(operator.NewClient(c.control.Config()))(c)
 	return c
 }
 
 func (c *emptyCluster) kubectl(args ...string) string {
 	c.t.Helper()
-	output, err := c.control.Kubectl(c.t.Context(), args...)
-	c.Expect(err).NotTo(HaveOccurred())
-	return output
+	return must.Get(c.control.Kubectl(c.t.Context(), args...))(c)
 }
 
 // bundle writes a kustomization as one file and returns its path.
 func (c *emptyCluster) bundle(name string) string {
 	c.t.Helper()
-	manifest, err := render.Manifest(c.t.Context(), name)
-	c.Expect(err).NotTo(HaveOccurred())
+	manifest := must.Get(render.Manifest(c.t.Context(), name))(c)
 	return write(c.t, manifest)
 }
 
@@ -100,33 +96,27 @@ func TestRemovingTheOperatorByItsLabelLeavesScaledJobs(t *testing.T) {
 func TestHelmUpgradesAndUninstalls(t *testing.T) {
 	t.Parallel()
 	c := newEmptyCluster(t)
-	chart, err := render.Chart(t.Context())
-	c.Expect(err).NotTo(HaveOccurred())
-	image, err := render.Image(t.Context())
-	c.Expect(err).NotTo(HaveOccurred())
+	chart := must.Get(render.Chart(t.Context()))(c)
+	image := must.Get(render.Image(t.Context()))(c)
 	image = "--values=" + image
 	const release, namespace = "scaledjob-operator", "--namespace=" + operator.Namespace
 	c.kubectl("apply", "--filename="+c.bundle("crd"))
 
-	_, err = c.helm("install", release, chart, namespace, image, "--create-namespace")
+	_, err := c.helm("install", release, chart, namespace, image, "--create-namespace")
 	c.Expect(err).To(MatchError(ContainSubstring("invalid ownership metadata")), "the CRD is kubectl's")
-	notes, err := c.helm("install", release, chart, namespace, image, "--create-namespace", "--take-ownership")
-	c.Expect(err).NotTo(HaveOccurred())
-	c.Expect(notes).To(And(
+	c.Expect(c.helm("install", release, chart, namespace, image, "--create-namespace", "--take-ownership")).To(And(
 		ContainSubstring("kubectl -n scaledjob-operator-system rollout status deployment/scaledjob-operator-manager"),
 		ContainSubstring("keeps the CRD, all ScaledJobs and all Jobs")))
 	c.createScaledJob()
 
-	_, err = c.helm("upgrade", release, chart, namespace, image, "--set=crds.enabled=false")
-	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(c.helm("upgrade", release, chart, namespace, image, "--set=crds.enabled=false")).Error().NotTo(HaveOccurred())
 	_, err = c.helm("upgrade", release, chart, namespace, image, "--set=replicas=3", "--set=logging.level=debug")
 	c.Expect(err).NotTo(HaveOccurred())
 	var deployment appsv1.Deployment
 	c.Expect(c.admin.Get(t.Context(), client.ObjectKey{Namespace: operator.Namespace, Name: operator.ServiceAccount}, &deployment)).To(Succeed())
 	c.Expect(*deployment.Spec.Replicas).To(BeEquivalentTo(3))
 
-	_, err = c.helm("uninstall", release, namespace)
-	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(c.helm("uninstall", release, namespace)).Error().NotTo(HaveOccurred())
 	c.expectOnlyTheOperatorGone()
 	_, err = c.helm("install", release, chart, namespace, image)
 	c.Expect(err).NotTo(HaveOccurred(), "the release finds its CRD again")

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
@@ -34,26 +35,19 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Run(m, 0, start, stop))
 }
 
-func start(ctx context.Context) (err error) {
-	// The first is what the tests of monitors need of the Prometheus Operator.
-	crds := []string{"testdata/monitors.yaml", "../../../../config/crd/bases"}
-	// The controller-manager aggregates roles.
-	opts := cluster.Options{ControllerManager: true, CRDs: crds, Log: os.Stderr}
-	if control, err = cluster.Start(ctx, opts); err != nil {
-		return err
-	}
-	if admin, err = operator.NewClient(control.Config()); err != nil {
-		return err
-	}
-	return createNamespaces(ctx, admin, append(render.Watched, render.Namespace))
+func start(ctx context.Context) error {
+	return must.Try(func(g Gomega) {
+		// The first is what the tests of monitors need of the Prometheus Operator.
+		crds := []string{"testdata/monitors.yaml", "../../../../config/crd/bases"}
+		// The controller-manager aggregates roles.
+		opts := cluster.Options{ControllerManager: true, CRDs: crds, Log: os.Stderr}
+		control = must.Get(cluster.Start(ctx, opts))(g)
+		admin = must.Get(operator.NewClient(control.Config()))(g)
+		g.Expect(createNamespaces(ctx, admin, append(render.Watched, render.Namespace))).To(Succeed())
+	})
 }
 
-func stop(context.Context) error {
-	if control == nil {
-		return nil
-	}
-	return control.Stop()
-}
+func stop(context.Context) error { return control.Stop() }
 
 func createNamespaces(ctx context.Context, api client.Client, names []string) error {
 	for _, name := range names {

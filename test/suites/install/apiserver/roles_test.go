@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
@@ -29,8 +30,7 @@ func TestRoleOnlyIsEnoughToWork(t *testing.T) {
 	g := NewWithT(t)
 	// Not the name of the other releases, which are checked against what is there.
 	release := render.Release{Name: "working", Namespace: render.Namespace, Values: render.RoleOnly}
-	objects, err := release.Objects(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	objects := must.Get(release.Objects(t.Context()))(g)
 	for _, object := range objects {
 		if object.GetKind() != "Deployment" {
 			g.Expect(admin.Create(t.Context(), object)).To(Succeed(), object.GetName())
@@ -65,15 +65,13 @@ func TestTheAdministratorOfNamespacesInstallsRoleOnly(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	const lead = "lead"
-	chart, err := render.Chart(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	chart := must.Get(render.Chart(t.Context()))(g)
 	mine, others := control.NewNamespace(t, "mine"), control.NewNamespace(t, "others")
 	for _, namespace := range []string{mine, others} {
 		grant(t, "--namespace="+namespace, "create", "rolebinding", lead, "--clusterrole=admin", "--user="+lead)
 	}
 	values := "{crds: {enabled: false}, watchNamespaces: [" + others + "]}"
-	manifest, err := render.Release{Name: "led", Namespace: mine, Values: values}.Manifest(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	manifest := must.Get(render.Release{Name: "led", Namespace: mine, Values: values}.Manifest(t.Context()))(g)
 	path := write(t, manifest)
 	apply := func() error {
 		_, err := control.Kubectl(t.Context(), "apply", "--server-side", "--dry-run=server", "--as="+lead, "--filename="+path)
@@ -86,17 +84,14 @@ func TestTheAdministratorOfNamespacesInstallsRoleOnly(t *testing.T) {
 		grant(t, "--namespace="+namespace, "create", "rolebinding", "grant-roles", "--role=grant-roles", "--user="+lead)
 	}
 	g.Eventually(apply).Should(Succeed())
-	image, err := render.Image(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	_, err = render.Helm(t.Context(), values, "install", "led", chart, "--namespace="+mine, "--kube-as-user="+lead,
-		"--kubeconfig="+control.Kubeconfig(), "--values="+image, "--values=-")
-	g.Expect(err).NotTo(HaveOccurred())
+	image := must.Get(render.Image(t.Context()))(g)
+	g.Expect(render.Helm(t.Context(), values, "install", "led", chart, "--namespace="+mine, "--kube-as-user="+lead,
+		"--kubeconfig="+control.Kubeconfig(), "--values="+image, "--values=-")).Error().NotTo(HaveOccurred())
 }
 
 func grant(t *testing.T, args ...string) {
 	t.Helper()
-	_, err := control.Kubectl(t.Context(), args...)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	NewWithT(t).Expect(control.Kubectl(t.Context(), args...)).Error().NotTo(HaveOccurred())
 }
 
 // user is the user of the Redis server, and the name of the ScaledJobs and Secrets.

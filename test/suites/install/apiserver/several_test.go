@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
@@ -78,8 +79,7 @@ func uninstall(t *testing.T, release render.Release) error {
 func startAsInstalled(t *testing.T, release render.Release) {
 	t.Helper()
 	g := NewWithT(t)
-	objects, err := release.Objects(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	objects := must.Get(release.Objects(t.Context()))(g)
 	access, err := control.ServiceAccountConfig(t.Context(), release.Namespace, release.Name+"-scaledjob-operator-manager")
 	g.Expect(err).NotTo(HaveOccurred())
 	operator.New(t, operator.Options{

@@ -5,20 +5,17 @@
 package render
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
+
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
 )
 
 // OldestKubernetes is the oldest version that the chart accepts.
@@ -51,7 +48,7 @@ func (r Release) Objects(ctx context.Context) ([]*unstructured.Unstructured, err
 	if err != nil {
 		return nil, err
 	}
-	return Parse(manifest)
+	return manifests.Parse(manifest)
 }
 
 // Helm runs the Helm that hack/tools/helm pins, with this standard input, and returns what it prints. Nothing of the
@@ -82,7 +79,7 @@ func Kustomization(ctx context.Context, folder string) ([]*unstructured.Unstruct
 	if err != nil {
 		return nil, err
 	}
-	return Parse(manifest)
+	return manifests.Parse(manifest)
 }
 
 func build(ctx context.Context, folder string) (string, error) {
@@ -101,7 +98,7 @@ func Kustomizations(ctx context.Context, names ...string) ([]*unstructured.Unstr
 		if err != nil {
 			return nil, err
 		}
-		objects, err := Parse(manifest)
+		objects, err := manifests.Parse(manifest)
 		if err != nil {
 			return nil, err
 		}
@@ -169,26 +166,4 @@ func run(cmd *exec.Cmd) (string, error) {
 		return "", fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	return output.String(), nil
-}
-
-// Parse returns the objects of a manifest.
-func Parse(manifest string) ([]*unstructured.Unstructured, error) {
-	var objects []*unstructured.Unstructured
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifest)))
-	for {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		object := &unstructured.Unstructured{}
-		if err := yaml.UnmarshalStrict(document, &object.Object); err != nil {
-			return nil, fmt.Errorf("%w in\n%s", err, document)
-		}
-		if len(object.Object) > 0 {
-			objects = append(objects, object)
-		}
-	}
 }

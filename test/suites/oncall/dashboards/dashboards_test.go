@@ -16,6 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/kit/dashboards"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/prometheus"
 )
 
@@ -49,12 +50,9 @@ func TestWhatTwoReplicasHaveCountsOnce(t *testing.T) {
 			continue
 		}
 		g.Eventually(func(g Gomega) {
-			once, err := answers(t, stage.classic, query)
-			g.Expect(err).NotTo(HaveOccurred())
+			once := must.Get(answers(t, stage.classic, query))(g)
 			g.Expect(once).NotTo(BeEmpty())
-			twice, err := answers(t, stage.doubled, query)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(twice).To(Equal(once))
+			g.Expect(answers(t, stage.doubled, query)).To(Equal(once))
 		}).Should(Succeed(), "%v", query)
 	}
 }
@@ -92,9 +90,7 @@ func unanswered(t *testing.T, scraping *prometheus.Prometheus, queries []dashboa
 }
 
 func read(g *WithT) []dashboards.Query {
-	queries, err := dashboards.Read("../../../../config/grafana")
-	g.Expect(err).NotTo(HaveOccurred())
-	return queries
+	return must.Get(dashboards.Read("../../../../config/grafana"))(g)
 }
 
 // answers are the series of a query, for any ScaledJob if it is about one.

@@ -18,6 +18,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/prometheus"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
@@ -51,46 +52,31 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Run(m, 0, start, stop))
 }
 
-func start(ctx context.Context) (err error) {
-	program, err := prometheus.Build(ctx, os.Stderr)
-	if err != nil {
-		return fmt.Errorf("the tests need Prometheus: %w", err)
-	}
-	// The controller-manager counts what quotas limit.
-	if stage.ControlPlane, err = scene.NewControlPlane(ctx, cluster.Options{ControllerManager: true, Log: os.Stderr}); err != nil {
-		return err
-	}
-	if stage.notifying, err = redistest.Start(ctx, redistest.Options{Events: "Kglszht", Log: os.Stderr}); err != nil {
-		return err
-	}
-	if stage.silent, err = redistest.Start(ctx, redistest.Options{Events: redistest.NoEvents, Log: os.Stderr}); err != nil {
-		return err
-	}
-	if err := startOperators(ctx); err != nil {
-		return err
-	}
-	if err := startPrometheus(ctx, program); err != nil {
-		return err
-	}
-	return perform(ctx)
+func start(ctx context.Context) error {
+	return must.Try(func(g gomega.Gomega) {
+		program, err := prometheus.Build(ctx, os.Stderr)
+		g.Expect(err).NotTo(gomega.HaveOccurred(), "the tests need Prometheus")
+		// The controller-manager counts what quotas limit.
+		stage.ControlPlane = must.Get(scene.NewControlPlane(ctx, cluster.Options{ControllerManager: true, Log: os.Stderr}))(g)
+		stage.notifying = must.Get(redistest.Start(ctx, redistest.Options{Events: "Kglszht", Log: os.Stderr}))(g)
+		stage.silent = must.Get(redistest.Start(ctx, redistest.Options{Events: redistest.NoEvents, Log: os.Stderr}))(g)
+		startOperators(ctx, g)
+		startPrometheus(ctx, g, program)
+		perform(ctx, g)
+	})
 }
 
-func startOperators(ctx context.Context) (err error) {
+func startOperators(ctx context.Context, g gomega.Gomega) {
 	replica := operator.Options{
 		Cluster: stage.Cluster, Log: os.Stderr, Args: []string{"--leader-elect", "--leader-election-namespace=" + operator.Namespace},
 		MemoryLimit: "1GiB",
 	}
-	if stage.leader, err = operator.Start(ctx, replica); err != nil {
-		return err
-	}
-	if err := stage.leader.AwaitLead(ctx); err != nil {
-		return err
-	}
-	stage.standby, err = operator.Start(ctx, replica)
-	return err
+	stage.leader = must.Get(operator.Start(ctx, replica))(g)
+	g.Expect(stage.leader.AwaitLead(ctx)).To(gomega.Succeed())
+	stage.standby = must.Get(operator.Start(ctx, replica))(g)
 }
 
-func startPrometheus(ctx context.Context, program prometheus.Program) error {
+func startPrometheus(ctx context.Context, g gomega.Gomega, program prometheus.Program) {
 	leader, standby := stage.leader.MetricsAddress(), stage.standby.MetricsAddress()
 	again := strings.Replace(leader, "127.0.0.1", "localhost", 1)
 	for running, opts := range map[**prometheus.Prometheus]prometheus.Options{
@@ -98,104 +84,64 @@ func startPrometheus(ctx context.Context, program prometheus.Program) error {
 		&stage.native:  {Targets: []string{leader, standby}, Native: true},
 		&stage.doubled: {Targets: []string{leader, again}},
 	} {
-		var err error
 		opts.Interval = interval
-		if *running, err = program.Start(ctx, opts); err != nil {
-			return err
-		}
+		*running = must.Get(program.Start(ctx, opts))(g)
 	}
-	return nil
 }
 
 // perform brings ScaledJobs into all situations in which they have series of their own.
-func perform(ctx context.Context) error {
-	for name, act := range map[string]func(context.Context, *scene.ScaledJob) error{
+func perform(ctx context.Context, g gomega.Gomega) {
+	for name, act := range map[string]func(context.Context, gomega.Gomega, *scene.ScaledJob){
 		"limited": limited, "tracked": tracked, "stream": stream, "refused": refused, "unreachable": unreachable,
 	} {
-		namespace, err := stage.Cluster.CreateNamespace(ctx, name)
-		if err != nil {
-			return err
-		}
+		namespace := must.Get(stage.Cluster.CreateNamespace(ctx, name))(g)
 		s := &scene.ScaledJob{
 			API: stage.API, Redis: stage.notifying.Client(), Address: stage.notifying.Addr(), Operator: stage.leader,
 			Namespace: namespace, Name: name, Queue: namespace + ":jobs",
 		}
 		stage.scaledJobs = append(stage.scaledJobs, s)
-		if err := act(ctx, s); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
+		act(ctx, g, s)
 	}
-	return nil
 }
 
 // limited has 5 messages and 2 Jobs at most. One more Job has finished, and a connection was lost.
-func limited(ctx context.Context, s *scene.ScaledJob) error {
-	if err := s.Create(ctx, scene.AtMost(2)); err != nil {
-		return err
-	}
-	if err := s.AwaitSubscription(ctx); err != nil {
-		return err
-	}
-	if err := s.Push(ctx, 5); err != nil {
-		return err
-	}
-	if err := awaitActive(ctx, s, 2); err != nil {
-		return err
-	}
-	jobs, err := stage.AllJobs.In(s.Namespace)
-	if err != nil {
-		return err
-	}
-	if err := witness.Complete(ctx, s.API, client.ObjectKeyFromObject(jobs[0])); err != nil {
-		return err
-	}
-	return stage.notifying.Client().ClientKillByFilter(ctx, "TYPE", "pubsub").Err()
+func limited(ctx context.Context, g gomega.Gomega, s *scene.ScaledJob) {
+	g.Expect(s.Create(ctx, scene.AtMost(2))).To(gomega.Succeed())
+	g.Expect(s.AwaitSubscription(ctx)).To(gomega.Succeed())
+	g.Expect(s.Push(ctx, 5)).To(gomega.Succeed())
+	g.Expect(awaitActive(ctx, s, 2)).To(gomega.Succeed())
+	jobs := must.Get(stage.AllJobs.In(s.Namespace))(g)
+	g.Expect(witness.Complete(ctx, s.API, client.ObjectKeyFromObject(jobs[0]))).To(gomega.Succeed())
+	g.Expect(stage.notifying.Client().ClientKillByFilter(ctx, "TYPE", "pubsub").Err()).To(gomega.Succeed())
 }
 
 // tracked has 1 message, in a server that sends no notifications.
-func tracked(ctx context.Context, s *scene.ScaledJob) error {
+func tracked(ctx context.Context, g gomega.Gomega, s *scene.ScaledJob) {
 	s.Redis, s.Address = stage.silent.Client(), stage.silent.Addr()
-	if err := s.Create(ctx); err != nil {
-		return err
-	}
-	if err := s.AwaitTracked(ctx); err != nil {
-		return err
-	}
-	if err := s.Push(ctx, 1); err != nil {
-		return err
-	}
-	return awaitReady(ctx, s)
+	g.Expect(s.Create(ctx)).To(gomega.Succeed())
+	g.Expect(s.AwaitTracked(ctx)).To(gomega.Succeed())
+	g.Expect(s.Push(ctx, 1)).To(gomega.Succeed())
+	g.Expect(awaitReady(ctx, s)).To(gomega.Succeed())
 }
 
 // stream has 1 message, whose age the operator knows.
-func stream(ctx context.Context, s *scene.ScaledJob) error {
-	kind, err := workers.ConsumerGroup(ctx, stage.notifying.Client(), s.Queue)
-	if err != nil {
-		return err
-	}
-	if err := s.Create(ctx, kind.Count); err != nil {
-		return err
-	}
-	if err := kind.Push(ctx, "message"); err != nil {
-		return err
-	}
-	return awaitReady(ctx, s)
+func stream(ctx context.Context, g gomega.Gomega, s *scene.ScaledJob) {
+	kind := must.Get(workers.ConsumerGroup(ctx, stage.notifying.Client(), s.Queue))(g)
+	g.Expect(s.Create(ctx, kind.Count)).To(gomega.Succeed())
+	g.Expect(kind.Push(ctx, "message")).To(gomega.Succeed())
+	g.Expect(awaitReady(ctx, s)).To(gomega.Succeed())
 }
 
 // refused has 1 message, and a quota that admits no Job.
-func refused(ctx context.Context, s *scene.ScaledJob) error {
-	if _, err := s.Limit(ctx, "quota", map[corev1.ResourceName]int64{scene.JobCount: 0}); err != nil {
-		return err
-	}
-	if err := s.Push(ctx, 1); err != nil {
-		return err
-	}
-	return s.Create(ctx, scene.Polling(1))
+func refused(ctx context.Context, g gomega.Gomega, s *scene.ScaledJob) {
+	must.Get(s.Limit(ctx, "quota", map[corev1.ResourceName]int64{scene.JobCount: 0}))(g)
+	g.Expect(s.Push(ctx, 1)).To(gomega.Succeed())
+	g.Expect(s.Create(ctx, scene.Polling(1))).To(gomega.Succeed())
 }
 
 // unreachable names a server that does not exist.
-func unreachable(ctx context.Context, s *scene.ScaledJob) error {
-	return s.Create(ctx, scene.At("127.0.0.1:1"), scene.Polling(1))
+func unreachable(ctx context.Context, g gomega.Gomega, s *scene.ScaledJob) {
+	g.Expect(s.Create(ctx, scene.At("127.0.0.1:1"), scene.Polling(1))).To(gomega.Succeed())
 }
 
 func awaitActive(ctx context.Context, s *scene.ScaledJob, jobs int32) error {
@@ -217,24 +163,8 @@ func awaitReady(ctx context.Context, s *scene.ScaledJob) error {
 }
 
 func stop(ctx context.Context) error {
-	var errs []error
-	for _, each := range []*prometheus.Prometheus{stage.classic, stage.native, stage.doubled} {
-		if each != nil {
-			errs = append(errs, each.Stop(ctx))
-		}
-	}
-	for _, each := range []*operator.Operator{stage.standby, stage.leader} {
-		if each != nil {
-			errs = append(errs, each.Stop(ctx))
-		}
-	}
-	for _, each := range []*redistest.Server{stage.notifying, stage.silent} {
-		if each != nil {
-			errs = append(errs, each.Stop())
-		}
-	}
-	if stage.ControlPlane != nil {
-		errs = append(errs, stage.Cluster.Stop())
-	}
-	return errors.Join(errs...)
+	return errors.Join(
+		stage.classic.Stop(ctx), stage.native.Stop(ctx), stage.doubled.Stop(ctx), stage.standby.Stop(ctx), stage.leader.Stop(ctx),
+		stage.notifying.Stop(), stage.silent.Stop(), stage.Stop(),
+	)
 }

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/prometheus"
 )
 
@@ -58,8 +59,7 @@ type group struct {
 func alerts(t *testing.T) map[string]rule {
 	t.Helper()
 	g := NewWithT(t)
-	content, err := os.ReadFile(path)
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(path))(g)
 	var all groups
 	g.Expect(yaml.Unmarshal(content, &all)).To(Succeed())
 	found := map[string]rule{}
@@ -70,8 +70,7 @@ func alerts(t *testing.T) map[string]rule {
 				continue
 			}
 			g.Expect(found).NotTo(HaveKey(name))
-			text, err := yaml.Marshal(each)
-			g.Expect(err).NotTo(HaveOccurred())
+			text := must.Get(yaml.Marshal(each))(g)
 			made := rule{file: write(t, "rules.yaml", groups{[]group{{its.Name, alone(its.Rules, name)}}})}
 			g.Expect(yaml.Unmarshal(text, &made)).To(Succeed())
 			found[name] = made
@@ -110,8 +109,7 @@ func TestEachAlertHasItsCases(t *testing.T) {
 func TestReasonsExist(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	constants, err := os.ReadFile("../../../../api/v1/condition_types.go")
-	g.Expect(err).NotTo(HaveOccurred())
+	constants := must.Get(os.ReadFile("../../../../api/v1/condition_types.go"))(g)
 	var found int
 	for name, each := range alerts(t) {
 		for _, matcher := range regexp.MustCompile(`reason(?:=~|!~|=|!=)"([^"]*)"`).FindAllStringSubmatch(each.Expr, -1) {
@@ -199,8 +197,7 @@ func (c alertCase) tests(g Gomega, each rule) []test {
 
 // early is the test that an alert does not fire before its time, although its expression has always been true.
 func (c alertCase) early(g Gomega, each rule) test {
-	wait, err := time.ParseDuration(each.For)
-	g.Expect(err).NotTo(HaveOccurred())
+	wait := must.Get(time.ParseDuration(each.For))(g)
 	early := c.test(each, "before its time", c.fires, nil)
 	early.AlertRuleTest[0]["eval_time"] = (wait - time.Minute).String()
 	return early
@@ -253,8 +250,7 @@ func twice(series map[string]string) map[string]string {
 func write(t *testing.T, name string, content any) string {
 	t.Helper()
 	g := NewWithT(t)
-	text, err := yaml.Marshal(content)
-	g.Expect(err).NotTo(HaveOccurred())
+	text := must.Get(yaml.Marshal(content))(g)
 	path := filepath.Join(t.TempDir(), name)
 	g.Expect(os.WriteFile(path, text, 0o600)).To(Succeed())
 	return path

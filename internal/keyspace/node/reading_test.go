@@ -231,7 +231,7 @@ func TestBlockedKeysAreReadOnceASecond(t *testing.T) {
 		}), byTracking, "a")
 		h.eventuallyMarked("a Confirmed")
 		h.Block("a", named("a"), true)
-		time.Sleep(time.Second)
+		time.Sleep(1500 * time.Millisecond) // in the middle between two reads
 		blocked := reads.Load()
 		time.Sleep(10 * time.Second)
 		h.Expect(reads.Load() - blocked).To(BeEquivalentTo(10))
@@ -261,7 +261,8 @@ func TestAKeyOfAMovingSlotIsReadAfterAsking(t *testing.T) {
 		h.eventuallyMarked("a Confirmed", "b Confirmed")
 		mu.Lock()
 		defer mu.Unlock()
-		h.Expect(log).To(Equal([]string{asking, "llen"}))
+		// The key may have been read before anybody said that its slot moves.
+		h.Expect(log[max(0, len(log)-2):]).To(Equal([]string{asking, "llen"}))
 	})
 }
 

@@ -235,15 +235,15 @@ debian_node() { debian "$new" "$@"; }
 # unpack KIND puts the server of Debian's package redis-tools or valkey-tools into $new, with a script that starts it with
 # the libraries next to it. The package has the server as a checker: it is one program that acts by the name it is called.
 unpack() {
-	debian "$new/root" "$1-tools"
-	ln -s "$1-check-rdb" "$new/root/usr/bin/$1-server"
+	debian "$new/debian" "$1-tools"
+	ln -s "$1-check-rdb" "$new/debian/usr/bin/$1-server"
 	local libraries
 	# shellcheck disable=SC2016 # The script itself finds the folder, because it moves when it is complete.
-	libraries=$(cd "$new" && find root -type d -name '*-linux-gnu*' -path '*lib/*' -printf '$here/%p:')
+	libraries=$(cd "$new" && find debian -type d -name '*-linux-gnu*' -path '*lib/*' -printf '$here/%p:')
 	cat > "$new/$1-server" <<- SCRIPT
 		#!/bin/sh
 		here=\$(dirname "\$0")
-		LD_LIBRARY_PATH="${libraries%:}" exec "\$here/root/usr/bin/$1-server" "\$@"
+		LD_LIBRARY_PATH="${libraries%:}" exec "\$here/debian/usr/bin/$1-server" "\$@"
 	SCRIPT
 	chmod +x "$new/$1-server"
 }

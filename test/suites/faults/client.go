@@ -141,7 +141,7 @@ func (t *Target) sendsAway() error {
 		return fmt.Errorf("waiting to be sent away: %w", err)
 	}
 	if !strings.HasPrefix(string(words), "-ERR max number of clients") {
-		return fmt.Errorf("a new client was told %q", words)
+		return fmt.Errorf("a new client got %q", words)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func keyFaults() []QueueFault {
 
 // trackedFaults are what happens to keys that the server tracks.
 func trackedFaults() []QueueFault {
-	all := append(removals("the server reports it, the operator creates no Job for it, and later messages are noticed", told), swap(), rename())
+	all := append(removals("the server reports it, the operator creates no Job for it, and later messages are noticed", announced), swap(), rename())
 	for i := range all {
 		all[i].Name += ", keys tracked"
 	}
@@ -91,8 +91,8 @@ func rename() QueueFault {
 	}, strikeRename}
 }
 
-// told is for a change of a key that the server reports.
-func told(change func(context.Context, *Queue) error) queueStrike {
+// announced is for a change of a key that the server reports.
+func announced(change func(context.Context, *Queue) error) queueStrike {
 	return func(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
 		return errors.Join(change(ctx, q), q.awaitDepth(ctx), meanwhile(ctx))
 	}

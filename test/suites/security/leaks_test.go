@@ -36,17 +36,17 @@ func TestControlSecretSearch(t *testing.T) {
 		password, base64.StdEncoding.EncodeToString([]byte(password)), url.QueryEscape(password),
 		string(pair.Key), base64.StdEncoding.EncodeToString(pair.Key), strconv.Quote(string(pair.Key)),
 	} {
-		told := must.Get(shared.evidence(t.Context()))(s)
-		s.Expect(told).To(HaveKeyWithValue("metrics", ContainSubstring("go_goroutines")))
-		s.Expect(own.search(told)).To(Succeed())
+		found := must.Get(shared.evidence(t.Context()))(s)
+		s.Expect(found).To(HaveKeyWithValue("metrics", ContainSubstring("go_goroutines")))
+		s.Expect(own.search(found)).To(Succeed())
 		event := &corev1.Event{
 			ObjectMeta:     metav1.ObjectMeta{Namespace: s.Namespace, Name: "telling"},
 			InvolvedObject: corev1.ObjectReference{Namespace: s.Namespace, Name: s.Name},
 			Message:        "It is " + form,
 		}
 		s.Expect(shared.API.Create(t.Context(), event)).To(Succeed())
-		told = must.Get(shared.evidence(t.Context()))(s)
-		s.Expect(own.search(told)).To(MatchError(Or(ContainSubstring("a password"), ContainSubstring("a private key"))))
+		found = must.Get(shared.evidence(t.Context()))(s)
+		s.Expect(own.search(found)).To(MatchError(Or(ContainSubstring("a password"), ContainSubstring("a private key"))))
 		s.Expect(shared.API.Delete(t.Context(), event)).To(Succeed())
 	}
 }

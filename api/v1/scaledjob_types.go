@@ -124,7 +124,7 @@ type ScaledJobSpec struct {
 	// +optional
 	ScalingStrategy ScalingStrategy `json:"scalingStrategy,omitzero"`
 
-	// pollingIntervalSeconds is how often the operator reads the queue without an event, plus or minus 10 %. 1 to
+	// pollingIntervalSeconds is how often the operator reads the queue even if Redis reports no change, plus or minus 10 %. 1 to
 	// 3600, default 30.
 	// +optional
 	// +kubebuilder:default=30

@@ -114,7 +114,8 @@ func (o *options) bindRedisAccess(flags *flag.FlagSet) {
 			"and anyone who can intercept the connection can read the password.")
 	flags.IntVar(&o.serversPerNamespace, "max-redis-servers-per-namespace", defaultServersPerNamespace,
 		"The maximum `number` of Redis databases that the ScaledJobs of a namespace can use in total, over all "+
-			"servers. A Redis Cluster counts once for each master that has keys of them. 0 means no limit.")
+			"servers. A database counts once for each user, Secrets and TLS settings that it is used with, and a Redis Cluster "+
+			"once for each master that has keys of them. 0 means no limit.")
 	flags.IntVar(&o.connectionsPerServer, "redis-connections-per-server", connection.DefaultConnections,
 		"The maximum `number` of connections to a Redis server, over all its databases. Reads take at most all but two "+
 			"of them, and at least one. Notifications and client tracking take one for each database. At least 3.")

@@ -129,7 +129,7 @@ func (m *manifest) template(f *Framework, image string) {
 	}
 	m.line("          containers:")
 	end := "A Job has to end: let the worker end after its message, or when the queue is empty"
-	if slices.ContainsFunc(f.Keys, func(key Key) bool { return key.Role != "" }) {
+	if f.End == "" && slices.ContainsFunc(f.Keys, func(key Key) bool { return key.Role != "" }) {
 		end = "A Job has to end: let the worker end after its message, or after waiting for the message of a dead worker"
 	}
 	if f.End != "" {

@@ -128,10 +128,7 @@ func (m *manifest) template(f *Framework, image string) {
 		m.line("          terminationGracePeriodSeconds: %d", f.Grace)
 	}
 	m.line("          containers:")
-	end := "A Job has to end: let the worker end after its message, or when the queue is empty"
-	if f.End == "" && slices.ContainsFunc(f.Keys, func(key Key) bool { return key.Role != "" }) {
-		end = "A Job has to end: let the worker end after its message, or after waiting for the message of a dead worker"
-	}
+	end := "A Job has to end: let the worker end after its message, or when it has found none"
 	if f.End != "" {
 		end += ", with " + f.End
 	}

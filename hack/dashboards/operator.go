@@ -56,7 +56,7 @@ func (p *page) operatorNow() {
 		},
 		panel{
 			kind: number, title: "Reconciles that wait", unit: plain, steps: steps(green, from(100, yellow), from(1000, red)),
-			description: "Reconciles that wait for a worker, and those that wait because others of their namespace have its share of the workers.",
+			description: "Reconciles that wait because all that may run at a time do, and those that wait because others of their namespace have its share.",
 			queries:     []query{{"sum(workqueue_depth{" + ofOperator + "}) + (" + orZero("sum(scaledjob_reconciles_parked{"+ofOperator+"})") + ")", ""}},
 		},
 		panel{
@@ -108,7 +108,7 @@ func (p *page) operatorReconciles() {
 	p.row("", 8,
 		panel{
 			kind: graph, title: "Reconciles that wait", unit: plain, stacked: true,
-			description: "Reconciles that wait for a worker, and, by namespace, those that are parked: others of their namespace have its share of the workers.",
+			description: "Reconciles that wait because all that may run at a time do, and, by namespace, those that are parked: others of their namespace have its share.",
 			queries: []query{
 				{sum("name", "workqueue_depth{"+ofOperator+"}"), "for a worker: {{name}}"},
 				{most("namespace", "scaledjob_reconciles_parked", ofOperator), "parked: {{namespace}}"},

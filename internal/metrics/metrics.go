@@ -52,7 +52,7 @@ func New(registry prometheus.Registerer) *Metrics {
 			Help: "Notifications, and changes of tracked keys, that started no reconcile of their own, because one was already pending.",
 		}),
 		parked: gauge("scaledjob_reconciles_parked",
-			"Requests for reconciles that wait because reconciles of the namespace have its share of the workers. workqueue_depth does not count "+
+			"Requests for reconciles that wait because reconciles of the namespace have its share of the concurrent reconciles. workqueue_depth does not count "+
 				"them. Absent while none waits.", "namespace"),
 		all: map[types.NamespacedName]*series{},
 	}

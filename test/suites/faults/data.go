@@ -87,7 +87,7 @@ func swap() QueueFault {
 
 func rename() QueueFault {
 	return QueueFault{Fault{
-		Name: "RENAME to the key and away", Promise: "the operator notices both", Within: atNextAttempt,
+		Name: "RENAME to the key, away and back", Promise: "the operator notices each, and messages get their Jobs", Within: atNextAttempt,
 	}, strikeRename}
 }
 
@@ -155,14 +155,16 @@ func strikeSwap(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwh
 		q.unnoticed(ctx, swap), q.polled(ctx, q.AwaitExpected), q.awaitDepth(ctx), meanwhile(ctx))
 }
 
-// strikeRename has a longer list take the place of the queue, and leave again.
+// strikeRename has a longer list take the place of the queue, leave, and come back longer still.
 func strikeRename(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
 	key := q.Queue
 	other := key + ":other"
-	q.allow(movedMessages)
+	q.allow(2 * movedMessages)
+	come := func(ctx context.Context) error { return q.target.command(ctx, "RENAME", other, key) }
 	return errors.Join(
-		q.fillKey(ctx, other), q.target.command(ctx, "RENAME", other, key), q.AwaitExpected(ctx), q.awaitDepth(ctx),
-		q.target.command(ctx, "RENAME", key, other), q.awaitDepth(ctx), meanwhile(ctx))
+		q.fillKey(ctx, other), q.noticed(ctx, come), q.awaitDepth(ctx),
+		q.target.command(ctx, "RENAME", key, other), q.awaitDepth(ctx),
+		q.fillKey(ctx, other), q.noticed(ctx, come), q.awaitDepth(ctx), meanwhile(ctx))
 }
 
 // atNextQuestion is how soon the operator knows of other flags: it asks for them every five seconds.

@@ -22,7 +22,8 @@ import (
 func TestFaultsOfOneQueue(t *testing.T) {
 	t.Parallel()
 	name := func(fault QueueFault) string { return fault.Name }
-	for _, fault := range scene.RowsNamed(t, QueueFaults(), name, "expiry", `notify-keyspace-events ""`, trackedMeanwhile) {
+	representatives := []string{"expiry", "RENAME to the key, away and back", `notify-keyspace-events ""`, trackedMeanwhile}
+	for _, fault := range scene.RowsNamed(t, QueueFaults(), name, representatives...) {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
 			fixture := newEmptyFixture(t)

@@ -98,6 +98,17 @@ func (q *Queue) unnoticed(ctx context.Context, do func(context.Context) error) e
 	return err
 }
 
+// noticed returns an error unless what do does has the operator create the Jobs that are due. The minute of a fixture is
+// too long for that: by then the operator looks because Jobs have no ready Pod.
+func (q *Queue) noticed(ctx context.Context, do func(context.Context) error) error {
+	if err := errors.Join(q.awaitStartTimeouts(ctx), do(ctx)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startMargin)
+	defer cancel()
+	return q.AwaitExpected(ctx)
+}
+
 // startMargin is more than a change takes, and the wait for rest after it.
 const startMargin = 30 * time.Second
 

@@ -206,7 +206,7 @@ func (t *Target) forbidTracking(ctx context.Context) error {
 func strikeTracked(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
 	return errors.Join(
 		q.target.setFlags(ctx, ""), q.AwaitTracked(ctx),
-		meanwhile(ctx), q.AwaitExpected(ctx), q.awaitMode(ctx, scaledjobv1.ModeTracking),
+		q.noticed(ctx, meanwhile), q.awaitMode(ctx, scaledjobv1.ModeTracking),
 		meanwhile(ctx), q.target.setFlags(ctx, redistest.DefaultEvents))
 }
 

@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	// timeout is usual for a fixture. It only matters when the operator fails.
-	timeout = time.Minute
+	// timeout is usual for a fixture. It only matters when the operator fails. It is less than the minute after which the
+	// operator looks at a Job without a ready Pod, and would find what it has missed.
+	timeout = 45 * time.Second
 	// messages is how many are pushed at each stage, besides as many as there are
 	// Jobs where the server may have lost what it had.
 	messages = 2

@@ -5,11 +5,17 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 // quietPeriod is for how long there must be no reconcile for the operator to be at rest.
@@ -93,8 +99,22 @@ func (q *Queue) AwaitExpected(ctx context.Context) error {
 }
 
 // AwaitRest returns once the operator does not reconcile the ScaledJob, and has no reason left to, so that it does only
-// when it is asked.
-func (q *Queue) AwaitRest(ctx context.Context) error { return q.AwaitQuiet(ctx, quietPeriod) }
+// when it is asked. It has all Jobs have a ready Pod: the operator looks at a Job that has none after a minute.
+func (q *Queue) AwaitRest(ctx context.Context) error {
+	return errors.Join(q.start(ctx), q.AwaitQuiet(ctx, quietPeriod))
+}
+
+// start has all Jobs have a ready Pod.
+func (q *Queue) start(ctx context.Context) error {
+	var all batchv1.JobList
+	err := q.API.List(ctx, &all, client.InNamespace(q.Namespace), client.MatchingLabels{scaledjobv1.LabelScaledJob: q.Name})
+	for _, job := range all.Items {
+		if job.Status.Ready == nil {
+			err = errors.Join(err, witness.Ready(ctx, q.API, client.ObjectKeyFromObject(&job)))
+		}
+	}
+	return err
+}
 
 // Prove has the operator look many more times, and the resync come as well, and
 // returns an error if a Job was created that was not due, or none that was.

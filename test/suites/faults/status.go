@@ -7,14 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
@@ -86,7 +82,7 @@ func (q *Queue) awaitWaiting(ctx context.Context, depth int64) error {
 // unnoticed returns an error if the operator sees what do does before anything has
 // it look: then waiting for the resync would show nothing.
 func (q *Queue) unnoticed(ctx context.Context, do func(context.Context) error) error {
-	err := errors.Join(q.awaitStartTimeouts(ctx), q.AwaitRest(ctx))
+	err := q.AwaitRest(ctx)
 	before, readErr := q.Reconciles(ctx)
 	if err := errors.Join(err, readErr, do(ctx), q.AwaitRest(ctx)); err != nil {
 		return err
@@ -98,35 +94,14 @@ func (q *Queue) unnoticed(ctx context.Context, do func(context.Context) error) e
 	return err
 }
 
-// noticed returns an error unless what do does has the operator create the Jobs that are due. The minute of a fixture is
-// too long for that: by then the operator looks because Jobs have no ready Pod.
+// noticed returns an error unless the operator creates the Jobs that are due after do, when nothing else has it look.
 func (q *Queue) noticed(ctx context.Context, do func(context.Context) error) error {
-	if err := errors.Join(q.awaitStartTimeouts(ctx), do(ctx)); err != nil {
+	if err := errors.Join(q.AwaitRest(ctx), do(ctx)); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startMargin)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return q.AwaitExpected(ctx)
-}
-
-// startMargin is more than a change takes, and the wait for rest after it.
-const startMargin = 30 * time.Second
-
-// awaitStartTimeouts returns when no Job is about to have had no ready Pod for so long that the operator looks because
-// of it.
-func (q *Queue) awaitStartTimeouts(ctx context.Context) error {
-	return scene.Await(ctx, func(ctx context.Context) error {
-		var all batchv1.JobList
-		if err := q.API.List(ctx, &all, client.InNamespace(q.Namespace), client.MatchingLabels{scaledjobv1.LabelScaledJob: q.Name}); err != nil {
-			return err
-		}
-		for _, job := range all.Items {
-			if left := jobs.StartTimeout - time.Since(job.CreationTimestamp.Time); left > -2*time.Second && left < startMargin {
-				return fmt.Errorf("the operator looks at %s in %v", job.Name, left)
-			}
-		}
-		return nil
-	})
 }
 
 // polled has the queue polled every second until a fact is there, and not any more then.

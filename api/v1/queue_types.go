@@ -166,7 +166,7 @@ type QueueStatus struct {
 
 	// pendingEntries is how many of the outstanding entries of a stream were delivered to a consumer of the group and not
 	// acknowledged. The status is not written because of them alone: they are as old as depth. Absent for other queues,
-	// and while depth is.
+	// and while depth is absent.
 	// +optional
 	PendingEntries *int64 `json:"pendingEntries,omitempty"`
 

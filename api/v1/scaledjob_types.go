@@ -279,7 +279,7 @@ type ScaledJobStatus struct {
 
 	// claimedJobs is how many of the active Jobs counted as having taken their messages, with the strategies Accurate and
 	// Custom, when desiredJobs was computed. The status is not written because of it alone. Absent with other strategies,
-	// and while desiredJobs is.
+	// and while desiredJobs is absent.
 	// +optional
 	ClaimedJobs *int32 `json:"claimedJobs,omitempty"`
 

@@ -39,10 +39,10 @@ var controllers = []string{
 }
 
 // environment has the garbage collectors of a control plane run less often in tests, in which many control planes with small
-// heaps share few processors. Benchmarks have them run as users do.
+// heaps share few processors, and within bounds. Benchmarks have them run as users do.
 func environment() []string {
 	if testing.Testing() {
-		return []string{"GOGC=300"}
+		return []string{"GOGC=1000", "GOMEMLIMIT=700MiB"}
 	}
 	return nil
 }

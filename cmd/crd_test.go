@@ -23,6 +23,8 @@ import (
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	"k8s.io/client-go/restmapper"
 	clienttesting "k8s.io/client-go/testing"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // served is the discovery document of an API server with the CRD.
@@ -114,36 +116,30 @@ func (a *answering) RESTMapping(schema.GroupKind, ...string) (*apimeta.RESTMappi
 }
 
 func TestCRDIsAwaitedOnlyWhileTheAPIServerMayServeItYet(t *testing.T) {
-	t.Parallel()
 	jobs := schema.GroupResource{Group: "batch.miracle.dev", Resource: "scaledjobs"}
-	for name, c := range map[string]struct {
+	type row struct {
 		err   error
 		waits bool
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"no kind":      {&apimeta.NoKindMatchError{}, true},
 		"no resource":  {&apimeta.NoResourceMatchError{}, true},
 		"not yet":      {apierrors.NewServiceUnavailable("starting"), true},
 		"unauthorized": {apierrors.NewUnauthorized("who are you?"), false},
 		"forbidden":    {apierrors.NewForbidden(jobs, "", nil), false},
 		"unreachable":  {errors.New("connection refused"), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
-				var lines []string
-				found, err := await(t.Context(), listen(&lines), servesScaledJobs(&answering{errs: []error{c.err, c.err}}))
-				g.Expect(found).To(Equal(c.waits))
-				if c.waits {
-					g.Expect(err).NotTo(HaveOccurred())
-					g.Expect(lines).To(HaveLen(1))
-					return
-				}
-				g.Expect(err).To(MatchError(c.err))
-				g.Expect(lines).To(BeEmpty())
-			})
-		})
-	}
+	}, func(t *testing.T, g Gomega, c row) {
+		var lines []string
+		found, err := await(t.Context(), listen(&lines), servesScaledJobs(&answering{errs: []error{c.err, c.err}}))
+		g.Expect(found).To(Equal(c.waits))
+		if c.waits {
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(lines).To(HaveLen(1))
+			return
+		}
+		g.Expect(err).To(MatchError(c.err))
+		g.Expect(lines).To(BeEmpty())
+	})
 }
 
 func TestWaitingForTheCRDEndsWithTheContext(t *testing.T) {
@@ -225,36 +221,30 @@ func TestCRDThatStaysOlder(t *testing.T) {
 
 // The schema follows the kind. A proxy may hide it.
 func TestFieldsThatAreNotPublished(t *testing.T) {
-	t.Parallel()
 	absent := apierrors.NewNotFound(schema.GroupResource{}, "")
-	for name, c := range map[string]struct {
+	type row struct {
 		answers []any
 		waits   time.Duration
 		says    string
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"published at once":     {[]any{allFields}, 0, ""},
 		"published later":       {[]any{absent, absent, allFields}, 2 * time.Second, ""},
 		"never published":       {[]any{absent}, 5 * time.Second, "starting without comparing them"},
 		"forbidden":             {[]any{apierrors.NewForbidden(schema.GroupResource{}, "", nil)}, 0, "starting without comparing them"},
 		"the connection breaks": {[]any{errors.New("connection reset")}, 0, "starting without comparing them"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
-				var lines []string
-				log := listen(&lines)
-				began := time.Now()
-				g.Expect(await(t.Context(), log, hasAllFields(documents(c.answers...), log))).To(BeTrue())
-				g.Expect(time.Since(began)).To(Equal(c.waits))
-				if c.says == "" {
-					g.Expect(lines).To(BeEmpty())
-					return
-				}
-				g.Expect(lines).To(ConsistOf(ContainSubstring(c.says)))
-			})
-		})
-	}
+	}, func(t *testing.T, g Gomega, c row) {
+		var lines []string
+		log := listen(&lines)
+		began := time.Now()
+		g.Expect(await(t.Context(), log, hasAllFields(documents(c.answers...), log))).To(BeTrue())
+		g.Expect(time.Since(began)).To(Equal(c.waits))
+		if c.says == "" {
+			g.Expect(lines).To(BeEmpty())
+			return
+		}
+		g.Expect(lines).To(ConsistOf(ContainSubstring(c.says)))
+	})
 }
 
 func TestFieldsAreNotAwaitedForLong(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"miracle.dev/scaledjob-operator/internal/leadership"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestElectionHasTheTimesOfKubernetesUnlessTold(t *testing.T) {
@@ -34,12 +35,12 @@ func TestElectionHasTheTimesOfKubernetesUnlessTold(t *testing.T) {
 }
 
 func TestCheckElection(t *testing.T) {
-	t.Parallel()
 	const s, ms = time.Second, time.Millisecond
-	for name, c := range map[string]struct {
+	type row struct {
 		lease, deadline, retry time.Duration
 		says                   string // empty if the timing is accepted
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"default":           {15 * s, 10 * s, 2 * s, ""},
 		"that of OpenShift": {137 * s, 107 * s, 26 * s, ""},
 		"short":             {6 * s, 5 * s, 500 * ms, ""},
@@ -73,21 +74,17 @@ func TestCheckElection(t *testing.T) {
 			"-leader-elect-lease-duration: must be at least 6s",
 		},
 		"lease longer by nothing": {7 * s, 6 * s, 2500 * ms, "must be at least 8s"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			timing := leadership.Timing{LeaseDuration: c.lease, RenewDeadline: c.deadline, RetryPeriod: c.retry}
-			err := checkElection(timing)
-			if c.says != "" {
-				g.Expect(err).To(MatchError(ContainSubstring(c.says)))
-				return
-			}
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(timing.Certain()).To(BeNumerically(">", c.retry))
-			g.Expect(timing.Certain() + min(leadership.LongestCreate, c.lease/2)).To(BeNumerically("<", c.lease))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		timing := leadership.Timing{LeaseDuration: c.lease, RenewDeadline: c.deadline, RetryPeriod: c.retry}
+		err := checkElection(timing)
+		if c.says != "" {
+			g.Expect(err).To(MatchError(ContainSubstring(c.says)))
+			return
+		}
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(timing.Certain()).To(BeNumerically(">", c.retry))
+		g.Expect(timing.Certain() + min(leadership.LongestCreate, c.lease/2)).To(BeNumerically("<", c.lease))
+	})
 }
 
 // The minimum in the error text is accepted, and one second less is not.

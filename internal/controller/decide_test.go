@@ -21,6 +21,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 	"miracle.dev/scaledjob-operator/internal/scaling"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 var unreachable = &failure.Error{Reason: failure.ReasonUnreachable, Message: "Start it.", Err: errors.New("refused")}
@@ -42,7 +43,6 @@ func waiting(messages int64) queues { return queues{counts: queue.Counts{{Waitin
 var unreadable = queues{counts: waiting(47).counts, err: unreachable}
 
 func TestDecide(t *testing.T) {
-	t.Parallel()
 	one := []jobcontrol.Unanswered{{Ordinal: 7, Since: time.Unix(1, 0)}}
 	two := []jobcontrol.Unanswered{one[0], {Ordinal: 8, Since: time.Unix(1, 0)}}
 	suspended := func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true }
@@ -52,11 +52,12 @@ func TestDecide(t *testing.T) {
 	pending := func(maximum int32) func(*scaledjobv1.ScaledJobSpec) {
 		return func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxPendingReplicas = &maximum }
 	}
-	for name, c := range map[string]struct {
+	type row struct {
 		spec func(*scaledjobv1.ScaledJobSpec)
 		seen observation
 		want plan
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"nothing due":       {seen: observation{}, want: plan{known: true}},
 		"some due":          {seen: observation{queues: waiting(47), jobs: activeJobs(2)}, want: plan{known: true, desired: 5, create: 3}},
 		"all there":         {seen: observation{queues: waiting(47), jobs: activeJobs(5)}, want: plan{known: true, desired: 5}},
@@ -108,47 +109,44 @@ func TestDecide(t *testing.T) {
 			spec: func(spec *scaledjobv1.ScaledJobSpec) { spec.ActivationThreshold = 47 },
 			seen: observation{queues: waiting(47)}, want: plan{known: true},
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			sj := scaledJob()
-			if c.spec != nil {
-				c.spec(&sj.Spec)
-			}
-			spec := scaledjob.Resolve(sj)
-			g, pause, now := NewWithT(t), &scaling.Pause{}, time.Now()
-			c.want.mayCreate = c.want.known && !sj.Spec.Suspend
-			c.want.reacts = c.want.mayCreate
-			c.want.due = int64(len(c.want.resend) + c.want.create)
-			if c.want.atMaxPending {
-				c.want.due = int64(c.want.desired) - int64(len(c.seen.jobs.Active))
-			}
-			c.want.free = c.want.due
-			is := decide(&spec, c.seen, sj.Spec.Suspend, pause, now)
-			if sj.Spec.Suspend {
-				c.want.held, c.want.due, c.want.free = is.held, is.due, is.free
-			}
-			g.Expect(is).To(Equal(c.want))
+	}, func(_ *testing.T, g Gomega, c row) {
+		sj := scaledJob()
+		if c.spec != nil {
+			c.spec(&sj.Spec)
+		}
+		spec := scaledjob.Resolve(sj)
+		g, pause, now := g, &scaling.Pause{}, time.Now()
+		c.want.mayCreate = c.want.known && !sj.Spec.Suspend
+		c.want.reacts = c.want.mayCreate
+		c.want.due = int64(len(c.want.resend) + c.want.create)
+		if c.want.atMaxPending {
+			c.want.due = int64(c.want.desired) - int64(len(c.seen.jobs.Active))
+		}
+		c.want.free = c.want.due
+		is := decide(&spec, c.seen, sj.Spec.Suspend, pause, now)
+		if sj.Spec.Suspend {
+			c.want.held, c.want.due, c.want.free = is.held, is.due, is.free
+		}
+		g.Expect(is).To(Equal(c.want))
 
-			held := plan{known: c.want.known, desired: c.want.desired, atMax: c.want.atMax, due: is.due, free: is.free}
-			is = decide(&spec, c.seen, true, pause, now)
-			held.held = is.held
-			g.Expect(is).To(Equal(held), "while creating pauses")
-			g.Expect(is.held || sj.Spec.Suspend).To(Equal(c.want.due > 0 || sj.Spec.Suspend))
-		})
-	}
+		held := plan{known: c.want.known, desired: c.want.desired, atMax: c.want.atMax, due: is.due, free: is.free}
+		is = decide(&spec, c.seen, true, pause, now)
+		held.held = is.held
+		g.Expect(is).To(Equal(held), "while creating pauses")
+		g.Expect(is.held || sj.Spec.Suspend).To(Equal(c.want.due > 0 || sj.Spec.Suspend))
+	})
 }
 
 func TestIsIdle(t *testing.T) {
-	t.Parallel()
 	one := []jobcontrol.Unanswered{{Ordinal: 7}}
-	for name, c := range map[string]struct {
+	type row struct {
 		suspend bool
 		pausing bool
 		seen    observation
 		done    created
 		want    bool
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"room":                          {seen: observation{jobs: activeJobs(19)}, want: true},
 		"no room":                       {seen: observation{jobs: activeJobs(20)}},
 		"room was filled":               {seen: observation{jobs: activeJobs(18)}, done: created{jobs: 2}},
@@ -158,14 +156,11 @@ func TestIsIdle(t *testing.T) {
 		"pausing":                       {pausing: true},
 		"creates fail":                  {done: created{err: errAway}},
 		"creates are refused":           {done: created{refusal: errForbidden}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			spec := scaledjob.Resolve(scaledJob())
-			plan := decide(&spec, c.seen, c.suspend || c.pausing, &scaling.Pause{}, time.Now())
-			NewWithT(t).Expect(isIdle(&spec, c.seen, plan, c.done)).To(Equal(!c.want))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		spec := scaledjob.Resolve(scaledJob())
+		plan := decide(&spec, c.seen, c.suspend || c.pausing, &scaling.Pause{}, time.Now())
+		g.Expect(isIdle(&spec, c.seen, plan, c.done)).To(Equal(!c.want))
+	})
 }
 
 // During a pause one Job is created, whether its create is sent for the first time or again.

@@ -69,39 +69,34 @@ func withFinishedJobs(busy []client.Object) []client.Object {
 // Requests hang in one namespace, at first and after a while. A push in another namespace gets its Job without any time
 // passing. Statuses hang alone, because none is written while the others hang.
 func TestHangingRequestsOfANamespaceHoldUpNobodyElse(t *testing.T) {
-	t.Parallel()
-	for name, kinds := range map[string][]string{
+	bubble.Each(t, map[string][]string{
 		"dry runs, deletes and creates": {checking, deleting, creating}, "statuses": {applying},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble.Test(t, func(t *testing.T) {
-				busy := scaledJobsIn(busyTenant, busyScaledJobs())
-				f := newManyScaledJobs(t, append(withFinishedJobs(busy), onlyScaledJob(otherTenant)...)...)
-				f.look(t.Context(), otherTenant)
-				settled()
-				f.hangIn(busyTenant, kinds...)
-				f.fillQueues(t.Context(), busy)
-				hung := map[string]int{}
-				for pushed := range 3 {
-					time.Sleep(3 * time.Second)
-					hanging := 0
-					for _, kind := range kinds {
-						inFlight := f.inFlight(kind, busyTenant)
-						hanging += inFlight
-						hung[kind] += inFlight
-					}
-					f.Expect(hanging).To(And(BeNumerically(">", 0), BeNumerically("<=", workersAtOnce/2)))
-					f.Expect(f.scrape()["scaledjob_reconciles_parked"]).To(BeNumerically(">", 0))
+	}, func(t *testing.T, _ Gomega, kinds []string) {
+		busy := scaledJobsIn(busyTenant, busyScaledJobs())
+		f := newManyScaledJobs(t, append(withFinishedJobs(busy), onlyScaledJob(otherTenant)...)...)
+		f.look(t.Context(), otherTenant)
+		settled()
+		f.hangIn(busyTenant, kinds...)
+		f.fillQueues(t.Context(), busy)
+		hung := map[string]int{}
+		for pushed := range 3 {
+			time.Sleep(3 * time.Second)
+			hanging := 0
+			for _, kind := range kinds {
+				inFlight := f.inFlight(kind, busyTenant)
+				hanging += inFlight
+				hung[kind] += inFlight
+			}
+			f.Expect(hanging).To(And(BeNumerically(">", 0), BeNumerically("<=", workersAtOnce/2)))
+			f.Expect(f.scrape()["scaledjob_reconciles_parked"]).To(BeNumerically(">", 0))
 
-					f.push(t.Context(), otherTenant, int64(10*(pushed+1)))
-					settled()
+			f.push(t.Context(), otherTenant, int64(10*(pushed+1)))
+			settled()
 
-					f.Expect(f.jobsOf(otherTenant)).To(Equal(pushed+1), "Jobs, before time has passed")
-				}
-				f.Expect(hung).To(HaveEach(BeNumerically(">", 0)), "each kind of request was held up")
-			})
-		})
-	}
+			f.Expect(f.jobsOf(otherTenant)).To(Equal(pushed+1), "Jobs, before time has passed")
+		}
+		f.Expect(hung).To(HaveEach(BeNumerically(">", 0)), "each kind of request was held up")
+	})
 }
 
 // Each of many ScaledJobs of a namespace may have a whole batch of creates under way, until one of them times out.

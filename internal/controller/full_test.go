@@ -16,6 +16,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // Only as many Jobs start at the same time as maxPendingReplicas says. The next ones follow as these become ready or end.
@@ -109,37 +110,33 @@ func TestMessagesDoNotWaitForLongerThanMaxWaitSeconds(t *testing.T) {
 
 // Messages wait while they have no Job, whether they are in progress or not.
 func TestMessagesWithTheirJobsDoNotWait(t *testing.T) {
-	t.Parallel()
 	now := time.Unix(1000, 0)
-	for name, c := range map[string]struct {
+	type row struct {
 		count   queue.Count
 		jobs    int
 		overdue bool
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"without a Job":             {queue.Count{Waiting: 11}, 0, true},
 		"with too few Jobs":         {queue.Count{Waiting: 11}, 1, true},
 		"with their Jobs":           {queue.Count{Waiting: 11}, 2, false},
 		"in progress in a Job":      {queue.Count{InProgress: 1}, 1, false},
 		"in progress without a Job": {queue.Count{InProgress: 1}, 0, true},
 		"none":                      {queue.Count{}, 0, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			sj := scaledJob()
-			sj.Spec.ActivationThreshold = 50
-			spec := scaledjob.Resolve(sj)
-			seen := observation{queues: queues{counts: queue.Counts{c.count}}, jobs: activeJobs(c.jobs)}
-			mem := &memory{waitingSince: now.Add(time.Hour)} // The clock was set back.
-			overdue, next := mem.observeWait(time.Minute, &spec, seen, now)
-			g.Expect(overdue).To(BeFalse())
-			g.Expect(next.Equal(now.Add(time.Minute))).To(Equal(c.overdue))
-			overdue, _ = mem.observeWait(time.Minute, &spec, seen, now.Add(time.Minute-1))
-			g.Expect(overdue).To(BeFalse())
-			overdue, _ = mem.observeWait(time.Minute, &spec, seen, now.Add(time.Minute))
-			g.Expect(overdue).To(Equal(c.overdue))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		sj := scaledJob()
+		sj.Spec.ActivationThreshold = 50
+		spec := scaledjob.Resolve(sj)
+		seen := observation{queues: queues{counts: queue.Counts{c.count}}, jobs: activeJobs(c.jobs)}
+		mem := &memory{waitingSince: now.Add(time.Hour)} // The clock was set back.
+		overdue, next := mem.observeWait(time.Minute, &spec, seen, now)
+		g.Expect(overdue).To(BeFalse())
+		g.Expect(next.Equal(now.Add(time.Minute))).To(Equal(c.overdue))
+		overdue, _ = mem.observeWait(time.Minute, &spec, seen, now.Add(time.Minute-1))
+		g.Expect(overdue).To(BeFalse())
+		overdue, _ = mem.observeWait(time.Minute, &spec, seen, now.Add(time.Minute))
+		g.Expect(overdue).To(Equal(c.overdue))
+	})
 }
 
 // Neither edits of the queues nor one while Redis can't be read after a restart make messages wait for longer.

@@ -18,6 +18,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/retry"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // withoutHistory is a ScaledJob of which no succeeded Job is kept.
@@ -101,18 +102,14 @@ func TestWhichFinishedJobsPress(t *testing.T) {
 
 // Values stored under an older CRD may be below the current minimum.
 func TestNegativeHistoryLimitsOfAnOlderCRDCauseNoPanic(t *testing.T) {
-	t.Parallel()
-	for name, set := range map[string]func(*scaledjobv1.ScaledJobSpec){
+	bubble.Each(t, map[string]func(*scaledjobv1.ScaledJobSpec){
 		"succeeded": func(spec *scaledjobv1.ScaledJobSpec) { spec.SuccessfulJobsHistoryLimit = new(int32(-1)) },
 		"failed":    func(spec *scaledjobv1.ScaledJobSpec) { spec.FailedJobsHistoryLimit = new(int32(-1)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			sj := scaledJob()
-			set(&sj.Spec)
-			w := newFakeEnv(t, sj)
-			defer func() { w.Expect(recover()).To(BeNil()) }()
-			w.reconcile(t.Context())
-		})
-	}
+	}, func(t *testing.T, _ Gomega, set func(*scaledjobv1.ScaledJobSpec)) {
+		sj := scaledJob()
+		set(&sj.Spec)
+		w := newFakeEnv(t, sj)
+		defer func() { w.Expect(recover()).To(BeNil()) }()
+		w.reconcile(t.Context())
+	})
 }

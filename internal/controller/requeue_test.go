@@ -16,17 +16,18 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/scaling"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestResyncInterval(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type row struct {
 		known    verify.Reason
 		watchers int
 		polling  int32 // seconds
 		disabled bool
 		want     time.Duration
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"proven":                       {known: verify.ReasonSubscribed, polling: 30, watchers: 1, want: 30 * time.Second},
 		"unproven":                     {known: verify.ReasonUnverified, polling: 30, watchers: 1, want: 5 * time.Second},
 		"undecided":                    {polling: 30, watchers: 1, want: 5 * time.Second},
@@ -35,25 +36,21 @@ func TestResyncInterval(t *testing.T) {
 		"many share the server":        {known: verify.ReasonUnverified, polling: 30, watchers: 2000, want: 10 * time.Second},
 		"very many":                    {known: verify.ReasonUnverified, polling: 30, watchers: 20_000, want: 30 * time.Second},
 		"disabled":                     {disabled: true, polling: 30, want: 30 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			sj := scaledJob()
-			sj.Spec.PollingIntervalSeconds = c.polling
-			if c.disabled {
-				sj.Spec.Notifications = scaledjobv1.NotificationsDisabled
-			}
-			known := keyspace.State{Verdict: verify.Verdict{Reason: c.known}, Watchers: c.watchers}
-			g := NewWithT(t)
-			g.Expect(resyncInterval(sj, known, 5*time.Second)).To(Equal(c.want))
-			known.Tracking = verify.TrackedUnproven
-			g.Expect(resyncInterval(sj, known, 5*time.Second)).To(Equal(c.want), "the server may report nothing")
-			known.Tracking = verify.Tracked
-			g.Expect(resyncInterval(sj, known, 5*time.Second)).To(Equal(time.Duration(c.polling) * time.Second))
-			g.Expect(resyncInterval(sj, known, 0)).To(Equal(time.Duration(c.polling)*time.Second),
-				"there is no fallback")
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		sj := scaledJob()
+		sj.Spec.PollingIntervalSeconds = c.polling
+		if c.disabled {
+			sj.Spec.Notifications = scaledjobv1.NotificationsDisabled
+		}
+		known := keyspace.State{Verdict: verify.Verdict{Reason: c.known}, Watchers: c.watchers}
+		g.Expect(resyncInterval(sj, known, 5*time.Second)).To(Equal(c.want))
+		known.Tracking = verify.TrackedUnproven
+		g.Expect(resyncInterval(sj, known, 5*time.Second)).To(Equal(c.want), "the server may report nothing")
+		known.Tracking = verify.Tracked
+		g.Expect(resyncInterval(sj, known, 5*time.Second)).To(Equal(time.Duration(c.polling) * time.Second))
+		g.Expect(resyncInterval(sj, known, 0)).To(Equal(time.Duration(c.polling)*time.Second),
+			"there is no fallback")
+	})
 }
 
 // A pause that has ended while the reconcile was under way must not leave the Jobs that it held back to the resync.

@@ -17,20 +17,21 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/report"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestTemplateAccepted(t *testing.T) {
-	t.Parallel()
 	condition := func(status metav1.ConditionStatus, generation int64) []metav1.Condition {
 		return []metav1.Condition{{Type: scaledjobv1.ConditionTemplateValid, Status: status, ObservedGeneration: generation}}
 	}
 	unchecked := report.Checked(errAway, nil)
 	rejected := report.Checked(apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "emails", nil), nil)
-	for name, c := range map[string]struct {
+	type row struct {
 		known  []metav1.Condition
 		answer *report.Condition
 		want   bool
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"never asked":              {},
 		"accepted now":             {answer: report.Checked(nil, nil), want: true},
 		"rejected now":             {known: condition(metav1.ConditionTrue, 3), answer: rejected},
@@ -40,14 +41,11 @@ func TestTemplateAccepted(t *testing.T) {
 		"accepted before":          {known: condition(metav1.ConditionTrue, 3), want: true},
 		"rejected before":          {known: condition(metav1.ConditionFalse, 3)},
 		"accepted before the edit": {known: condition(metav1.ConditionTrue, 2)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			sj := scaledJob()
-			sj.Generation = 3
-			NewWithT(t).Expect(templateAccepted(sj, c.known, c.answer)).To(Equal(c.want))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		sj := scaledJob()
+		sj.Generation = 3
+		g.Expect(templateAccepted(sj, c.known, c.answer)).To(Equal(c.want))
+	})
 }
 
 // replacing is a ScaledJob with the rollout strategy Immediate.
@@ -98,14 +96,14 @@ func TestAnEditedTemplateReplacesUnfinishedJobs(t *testing.T) {
 }
 
 func TestWhatDoesNotReplaceJobs(t *testing.T) {
-	t.Parallel()
 	rejected := apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "emails", field.ErrorList{
 		field.Invalid(field.NewPath("spec"), "worker:2", "is no image"),
 	})
-	for name, c := range map[string]struct {
+	type row struct {
 		gradual bool
 		change  func(ctx context.Context, w *fakeEnv)
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"another image, with the strategy Gradual": {gradual: true, change: func(ctx context.Context, w *fakeEnv) { w.edit(ctx, anotherImage) }},
 		"a change of the strategy to Immediate": {gradual: true, change: func(ctx context.Context, w *fakeEnv) {
 			w.rollOut(ctx, scaledjobv1.RolloutImmediate)
@@ -166,24 +164,21 @@ func TestWhatDoesNotReplaceJobs(t *testing.T) {
 			w.edit(ctx, anotherImage)
 			w.specErr = errAway
 		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			sj := replacing()
-			if c.gradual {
-				sj.Spec.Rollout.Strategy = scaledjobv1.RolloutGradual
-			}
-			w := newFakeEnv(t, sj)
-			w.reconcileAt(t.Context(), 30)
+	}, func(t *testing.T, _ Gomega, c row) {
+		sj := replacing()
+		if c.gradual {
+			sj.Spec.Rollout.Strategy = scaledjobv1.RolloutGradual
+		}
+		w := newFakeEnv(t, sj)
+		w.reconcileAt(t.Context(), 30)
 
-			c.change(t.Context(), w)
-			for range 3 {
-				w.reconcile(t.Context())
-			}
+		c.change(t.Context(), w)
+		for range 3 {
+			w.reconcile(t.Context())
+		}
 
-			w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 3}))
-		})
-	}
+		w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 3}))
+	})
 }
 
 // reread changes how the spec reads without an edit.
@@ -195,8 +190,7 @@ func (w *fakeEnv) reread(ctx context.Context, change func(*scaledjobv1.ScaledJob
 
 // It does not matter when the template was edited, when the strategy was, and whether an operator was there to see it.
 func TestJobsOfEveryEarlierTemplateAreReplaced(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]func(ctx context.Context, w *fakeEnv){
+	bubble.Each(t, map[string]func(ctx context.Context, w *fakeEnv){
 		"the strategy follows the edit": func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, anotherImage)
 			w.reconcile(ctx)
@@ -225,60 +219,54 @@ func TestJobsOfEveryEarlierTemplateAreReplaced(t *testing.T) {
 			w.edit(ctx, anotherImage)
 			w.rollOut(ctx, scaledjobv1.RolloutImmediate)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newFakeEnv(t, rollingOut(scaledjobv1.RolloutGradual))
-			w.reconcileAt(t.Context(), 30)
-			for _, job := range w.names() {
-				w.pods(t.Context(), job, 1, 1)
-			}
+	}, func(t *testing.T, _ Gomega, change func(ctx context.Context, w *fakeEnv)) {
+		w := newFakeEnv(t, rollingOut(scaledjobv1.RolloutGradual))
+		w.reconcileAt(t.Context(), 30)
+		for _, job := range w.names() {
+			w.pods(t.Context(), job, 1, 1)
+		}
 
-			change(t.Context(), w)
-			for range 3 {
-				w.reconcile(t.Context())
-			}
-			w.Expect(w.images(t.Context())).To(HaveLen(1))
-			w.Expect(w.images(t.Context())).To(HaveKey("worker:2"))
-		})
-	}
+		change(t.Context(), w)
+		for range 3 {
+			w.reconcile(t.Context())
+		}
+		w.Expect(w.images(t.Context())).To(HaveLen(1))
+		w.Expect(w.images(t.Context())).To(HaveKey("worker:2"))
+	})
 }
 
 // A corrected image takes effect without touching what is at work.
 func TestUnstartedReplacesOnlyJobsThatWereNeverReady(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type row struct {
 		restart bool
 		want    map[string]int
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"this process has seen all of it": {want: map[string]int{"worker:1": 2, "worker:2": 2}},
 		// What has a Pod may have been ready before.
 		"another process has created them": {restart: true, want: map[string]int{"worker:1": 3, "worker:2": 1}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newFakeEnv(t, rollingOut(scaledjobv1.RolloutUnstarted))
-			w.reconcileAt(t.Context(), 40)
-			names := w.names()
-			w.pods(t.Context(), names[0], 1, 1)
-			w.pods(t.Context(), names[1], 1, 1)
-			w.pods(t.Context(), names[2], 1, 0)
+	}, func(t *testing.T, _ Gomega, c row) {
+		w := newFakeEnv(t, rollingOut(scaledjobv1.RolloutUnstarted))
+		w.reconcileAt(t.Context(), 40)
+		names := w.names()
+		w.pods(t.Context(), names[0], 1, 1)
+		w.pods(t.Context(), names[1], 1, 1)
+		w.pods(t.Context(), names[2], 1, 0)
+		w.reconcile(t.Context())
+		w.pods(t.Context(), names[1], 1, 0) // was ready
+		w.reconcile(t.Context())
+		if c.restart {
+			w.forgetAll()
 			w.reconcile(t.Context())
-			w.pods(t.Context(), names[1], 1, 0) // was ready
-			w.reconcile(t.Context())
-			if c.restart {
-				w.forgetAll()
-				w.reconcile(t.Context())
-			}
+		}
 
-			w.edit(t.Context(), anotherImage)
-			for range 3 {
-				w.reconcile(t.Context())
-			}
-			w.Expect(w.images(t.Context())).To(Equal(c.want))
-			w.Expect(w.events.reasons).To(ContainElement("ReplacedJobs"))
-		})
-	}
+		w.edit(t.Context(), anotherImage)
+		for range 3 {
+			w.reconcile(t.Context())
+		}
+		w.Expect(w.images(t.Context())).To(Equal(c.want))
+		w.Expect(w.events.reasons).To(ContainElement("ReplacedJobs"))
+	})
 }
 
 // The Pod of a Job becomes ready while the operator deletes the Job.

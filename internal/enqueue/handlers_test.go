@@ -18,6 +18,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // owned returns a changed Job of the ScaledJob with this name.
@@ -85,7 +86,6 @@ func TestJobHandler(t *testing.T) {
 }
 
 func TestJobChanged(t *testing.T) {
-	t.Parallel()
 	ready := func(n int32) func(*batchv1.Job) { return func(job *batchv1.Job) { job.Status.Ready = &n } }
 	condition := func(kind batchv1.JobConditionType) func(*batchv1.Job) {
 		return func(job *batchv1.Job) {
@@ -93,10 +93,11 @@ func TestJobChanged(t *testing.T) {
 		}
 	}
 	nothing := func(*batchv1.Job) {}
-	for name, c := range map[string]struct {
+	type row struct {
 		before, after func(*batchv1.Job)
 		want          bool
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"nothing":            {nothing, nothing, false},
 		"a Pod started":      {nothing, func(job *batchv1.Job) { job.Status.Active = 1 }, false},
 		"a label":            {nothing, func(job *batchv1.Job) { job.Labels["a"] = "b" }, false},
@@ -112,18 +113,14 @@ func TestJobChanged(t *testing.T) {
 		"resumed":            {func(job *batchv1.Job) { job.Spec.Suspend = new(true) }, func(job *batchv1.Job) { job.Spec.Suspend = new(false) }, true},
 		"being deleted":      {nothing, func(job *batchv1.Job) { job.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, true},
 		"released":           {nothing, func(job *batchv1.Job) { job.OwnerReferences = nil }, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			before, after := owned("emails", c.before), owned("emails", c.after)
-			g.Expect(JobChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})).To(Equal(c.want))
-			slimBefore, _ := jobs.Slim(before)
-			slimAfter, _ := jobs.Slim(after)
-			slim := event.UpdateEvent{ObjectOld: slimBefore.(*batchv1.Job), ObjectNew: slimAfter.(*batchv1.Job)}
-			g.Expect(JobChanged().Update(slim)).To(Equal(c.want), "stripped for the cache")
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		before, after := owned("emails", c.before), owned("emails", c.after)
+		g.Expect(JobChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})).To(Equal(c.want))
+		slimBefore, _ := jobs.Slim(before)
+		slimAfter, _ := jobs.Slim(after)
+		slim := event.UpdateEvent{ObjectOld: slimBefore.(*batchv1.Job), ObjectNew: slimAfter.(*batchv1.Job)}
+		g.Expect(JobChanged().Update(slim)).To(Equal(c.want), "stripped for the cache")
+	})
 }
 
 // ignoreFinish is for tests that do not need finished Jobs.

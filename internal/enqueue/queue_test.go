@@ -48,25 +48,22 @@ func TestEarliestDeadlineGoesFirst(t *testing.T) {
 }
 
 func TestDeadlines(t *testing.T) {
-	t.Parallel()
 	const now = time.Hour
-	for name, c := range map[string]struct {
+	type row struct {
 		class int
 		delay time.Duration
 		want  time.Duration // from now
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"growth":         {PriorityGrowth, 0, 0},
 		"later growth":   {PriorityGrowth, time.Minute, time.Minute},
 		"normal":         {PriorityNormal, 0, normalPatience},
 		"resync":         {PriorityResync, 20 * time.Second, 20*time.Second + resyncPatience},
 		"seldom resync":  {PriorityResync, time.Hour, time.Hour + time.Hour/2},
 		"of the library": {handler.LowPriority, 0, resyncPatience},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			NewWithT(t).Expect(deadline(c.class, c.delay, now)).To(Equal(PriorityResync - 1 - int((now + c.want).Milliseconds())))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		g.Expect(deadline(c.class, c.delay, now)).To(Equal(PriorityResync - 1 - int((now + c.want).Milliseconds())))
+	})
 }
 
 // After a panic, controller-runtime adds the request with the priority that the queue has handed out. The ScaledJob must

@@ -19,6 +19,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // apiServer answers creates as set, and records the requests.
@@ -96,37 +97,32 @@ func TestCreate(t *testing.T) {
 }
 
 func TestCreateSendsNothing(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]func(*Creator, *Batch){
+	bubble.Each(t, map[string]func(*Creator, *Batch){
 		"while another may lead": func(c *Creator, _ *Batch) { c.Leads = func() bool { return false } },
 		"once it is too late":    func(_ *Creator, b *Batch) { b.Until = time.Now().Add(-time.Second) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			server := &apiServer{answer: accept}
-			made, _, err := create(t.Context(), server, change)
-			g.Expect(err).NotTo(HaveOccurred(), "the next reconcile continues")
-			g.Expect(made).To(BeEmpty())
-			g.Expect(server.created).To(BeEmpty())
-		})
-	}
+	}, func(t *testing.T, g Gomega, change func(*Creator, *Batch)) {
+		server := &apiServer{answer: accept}
+		made, _, err := create(t.Context(), server, change)
+		g.Expect(err).NotTo(HaveOccurred(), "the next reconcile continues")
+		g.Expect(made).To(BeEmpty())
+		g.Expect(server.created).To(BeEmpty())
+	})
 }
 
 // The result of a create decides whether its ordinal is without an answer, free, or used.
 func TestWhatBecomesOfACreate(t *testing.T) {
-	t.Parallel()
 	alreadyExists := apierrors.NewAlreadyExists(jobResource, "j")
 	taken := func(*batchv1.Job) error { return alreadyExists }
 	owned := func(job *batchv1.Job) error {
 		job.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(scaledJobOwner, scaledjobv1.GroupVersion.WithKind("ScaledJob"))}
 		return nil
 	}
-	for name, c := range map[string]struct {
+	type row struct {
 		answer, read   func(job *batchv1.Job) error
 		want           error
 		inDoubt, freed bool
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"refused by a quota":         {answer: func(*batchv1.Job) error { return errForbidden }, want: ErrRejected, freed: true},
 		"overloaded":                 {answer: func(*batchv1.Job) error { return apierrors.NewTooManyRequests("later", 1) }, freed: true},
 		"taken by another owner":     {answer: taken, want: ErrAlreadyExists},
@@ -139,22 +135,18 @@ func TestWhatBecomesOfACreate(t *testing.T) {
 		"without its scaledJobOwner": {answer: func(job *batchv1.Job) error { job.OwnerReferences = nil; return nil }, want: ErrRejected, freed: true},
 		"under another name":         {answer: func(job *batchv1.Job) error { job.Name = "renamed"; return nil }, want: ErrRejected, freed: true},
 		"of another controller":      {answer: func(job *batchv1.Job) error { job.OwnerReferences[0].UID = "x"; return nil }, want: ErrNotOwned, freed: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			server := &apiServer{answer: c.answer, read: c.read}
-			made, gate, err := create(t.Context(), server, asItIs)
-			g.Expect(err).To(HaveOccurred())
-			if c.want != nil {
-				g.Expect(err).To(MatchError(c.want))
-			}
-			g.Expect(made).To(BeEmpty())
-			g.Expect(gate.Observe(scaledJobOwner.UID, &jobs.Owned{})).To(HaveLen(map[bool]int{true: 1}[c.inDoubt]))
-			free, _ := gate.Free(scaledJobOwner.UID, 1)
-			g.Expect(slices.Contains(free, 1)).To(Equal(c.freed))
-		})
-	}
+	}, func(t *testing.T, g Gomega, c row) {
+		server := &apiServer{answer: c.answer, read: c.read}
+		made, gate, err := create(t.Context(), server, asItIs)
+		g.Expect(err).To(HaveOccurred())
+		if c.want != nil {
+			g.Expect(err).To(MatchError(c.want))
+		}
+		g.Expect(made).To(BeEmpty())
+		g.Expect(gate.Observe(scaledJobOwner.UID, &jobs.Owned{})).To(HaveLen(map[bool]int{true: 1}[c.inDoubt]))
+		free, _ := gate.Free(scaledJobOwner.UID, 1)
+		g.Expect(slices.Contains(free, 1)).To(Equal(c.freed))
+	})
 }
 
 // A Job that would not count must be deleted, and no other Job of its name.

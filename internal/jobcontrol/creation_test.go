@@ -77,11 +77,11 @@ func TestRefused(t *testing.T) {
 
 // The result depends on whether a create failed, not on which create of a batch ended first.
 func TestWorst(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type row struct {
 		errs []error
 		want error
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"none":                   {[]error{nil, nil}, nil},
 		"taken":                  {[]error{nil, ErrAlreadyExists, nil}, ErrAlreadyExists},
 		"failed":                 {[]error{nil, errAway}, errAway},
@@ -90,11 +90,8 @@ func TestWorst(t *testing.T) {
 		"the first of failures":  {[]error{errForbidden, errAway}, errForbidden},
 		"taken, though wrapped":  {[]error{fmt.Errorf("creating: %w", ErrAlreadyExists)}, ErrAlreadyExists},
 		"failed, though wrapped": {[]error{ErrAlreadyExists, fmt.Errorf("creating: %w", errAway)}, errAway},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			err := worst(c.errs)
-			NewWithT(t).Expect(errors.Is(err, c.want)).To(BeTrue(), "%v", err)
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		err := worst(c.errs)
+		g.Expect(errors.Is(err, c.want)).To(BeTrue(), "%v", err)
+	})
 }

@@ -43,16 +43,16 @@ func (d *dryRunServer) Create(_ context.Context, object client.Object, opts ...c
 }
 
 func TestDryRunDue(t *testing.T) {
-	t.Parallel()
 	now := time.Unix(1000, 0)
 	condition := func(status metav1.ConditionStatus, generation int64) []metav1.Condition {
 		return []metav1.Condition{{Type: scaledjobv1.ConditionTemplateValid, Status: status, ObservedGeneration: generation}}
 	}
-	for name, c := range map[string]struct {
+	type row struct {
 		conditions []metav1.Condition
 		sent       time.Time
 		want       bool
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"never asked":                   {want: true},
 		"accepted":                      {conditions: condition(metav1.ConditionTrue, 3)},
 		"rejected a moment ago":         {conditions: condition(metav1.ConditionFalse, 3), sent: now.Add(-time.Second)},
@@ -63,14 +63,11 @@ func TestDryRunDue(t *testing.T) {
 		"no answer at the last resync":  {conditions: condition(metav1.ConditionUnknown, 3), sent: now.Add(-27 * time.Second), want: true},
 		"no answer before the restart":  {conditions: condition(metav1.ConditionUnknown, 3), want: true},
 		"no answer, and edited at once": {conditions: condition(metav1.ConditionUnknown, 2), sent: now, want: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			sj := scaledJob()
-			run := DryRun{sent: c.sent}
-			NewWithT(t).Expect(run.due(sj, c.conditions, now)).To(Equal(c.want))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		sj := scaledJob()
+		run := DryRun{sent: c.sent}
+		g.Expect(run.due(sj, c.conditions, now)).To(Equal(c.want))
+	})
 }
 
 // withTemplate returns the ScaledJob with its template.

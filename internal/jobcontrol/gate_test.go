@@ -122,40 +122,36 @@ func TestReadyOnceTheJobIsShown(t *testing.T) {
 
 // A Job that was created and deleted while the watch was interrupted never appears in the cache.
 func TestReadySettledByTheServer(t *testing.T) {
-	t.Parallel()
 	namesake := jobOf(owner1, "a", "")
 	namesake.UID = "another"
-	for name, c := range map[string]struct {
+	type row struct {
 		live  []client.Object
 		ready bool
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"it is deleted":                     {nil, true},
 		"it is deleted, its name is reused": {[]client.Object{namesake}, true},
 		"it exists":                         {[]client.Object{jobOf(owner1, "a", "")}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble.Run(t, func(t *testing.T, g Gomega) {
-				stores, _ := storesAt(g, "5", "5")
-				asked := 0
-				live := reading(interceptor.Funcs{
-					Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-						asked++
-						return c.Get(ctx, key, o, opts...)
-					},
-				}, c.live...)
-				gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
-				gate.recordCreate(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
+	}, func(t *testing.T, g Gomega, c row) {
+		stores, _ := storesAt(g, "5", "5")
+		asked := 0
+		live := reading(interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				asked++
+				return c.Get(ctx, key, o, opts...)
+			},
+		}, c.live...)
+		gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
+		gate.recordCreate(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 
-				time.Sleep(settleAfter - time.Nanosecond)
-				g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse())
-				g.Expect(asked).To(BeZero(), "the gate waits before it asks the API server")
+		time.Sleep(settleAfter - time.Nanosecond)
+		g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse())
+		g.Expect(asked).To(BeZero(), "the gate waits before it asks the API server")
 
-				time.Sleep(time.Nanosecond)
-				g.Expect(isReady(t.Context(), g, gate, owner1)).To(Equal(c.ready))
-				g.Expect(asked).To(Equal(1))
-			})
-		})
-	}
+		time.Sleep(time.Nanosecond)
+		g.Expect(isReady(t.Context(), g, gate, owner1)).To(Equal(c.ready))
+		g.Expect(asked).To(Equal(1))
+	})
 }
 
 func TestReadyPassesOnErrors(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // owner returns a ScaledJob with a template that sets every field that Build has to keep, add or remove.
@@ -99,30 +100,27 @@ func TestBuildSpec(t *testing.T) {
 }
 
 func TestBuildRestartPolicy(t *testing.T) {
-	t.Parallel()
 	const unset, never, onFailure corev1.RestartPolicy = "", corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure
 	plain := batchv1.JobSpec{}
 	ruled := batchv1.JobSpec{PodFailurePolicy: &batchv1.PodFailurePolicy{}}
 	perIndex := batchv1.JobSpec{BackoffLimitPerIndex: new(int32(1))}
-	for name, c := range map[string]struct {
+	type row struct {
 		spec      batchv1.JobSpec
 		set, want corev1.RestartPolicy
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"unset":                                {plain, unset, onFailure},
 		"unset, with podFailurePolicy":         {ruled, unset, never},
 		"unset, with backoffLimitPerIndex":     {perIndex, unset, never},
 		"Never":                                {plain, never, never},
 		"OnFailure, with podFailurePolicy":     {ruled, onFailure, onFailure},
 		"OnFailure, with backoffLimitPerIndex": {perIndex, onFailure, onFailure},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			owner := owner()
-			owner.Spec.JobTemplate.Spec = c.spec
-			owner.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy = c.set
-			NewWithT(t).Expect(Build(owner, "hash", 1, 0).Spec.Template.Spec.RestartPolicy).To(Equal(c.want))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		owner := owner()
+		owner.Spec.JobTemplate.Spec = c.spec
+		owner.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy = c.set
+		g.Expect(Build(owner, "hash", 1, 0).Spec.Template.Spec.RestartPolicy).To(Equal(c.want))
+	})
 }
 
 func TestBuildBareTemplate(t *testing.T) {

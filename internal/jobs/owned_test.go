@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // change modifies a Job.
@@ -68,7 +69,6 @@ func names(jobs []*batchv1.Job) []string {
 }
 
 func TestTake(t *testing.T) {
-	t.Parallel()
 	const active, complete, broken, nobodys = "active", "succeeded", "failed", "none of ours"
 	orphaned := func(job *batchv1.Job) { job.OwnerReferences = nil }
 	labelled := func(job *batchv1.Job) { job.Labels = map[string]string{scaledjobv1.LabelScaledJob: "emails"} }
@@ -76,10 +76,11 @@ func TestTake(t *testing.T) {
 	notController := func(job *batchv1.Job) { job.OwnerReferences[0].Controller = nil }
 	suspended := func(job *batchv1.Job) { job.Spec.Suspend = new(true) }
 
-	for name, c := range map[string]struct {
+	type row struct {
 		job  *batchv1.Job
 		want string
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"just created":                   {job("j"), active},
 		"running":                        {job("j", readyPods(1)), active},
 		"suspended":                      {job("j", suspended, with(batchv1.JobSuspended, corev1.ConditionTrue, 1)), active},
@@ -103,24 +104,19 @@ func TestTake(t *testing.T) {
 		"without an owner":             {job("j", orphaned), nobodys},
 		"labelled, without an owner":   {job("j", orphaned, labelled), nobodys},
 		"owned without being governed": {job("j", notController), nobodys},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
+	}, func(_ *testing.T, g Gomega, c row) {
+		owned := Classify([]*batchv1.Job{c.job}, "uid-1")
 
-			owned := Classify([]*batchv1.Job{c.job}, "uid-1")
-
-			found := map[string]int{
-				active: len(owned.Active), complete: len(owned.Succeeded), broken: len(owned.Failed),
-			}
-			want := map[string]int{active: 0, complete: 0, broken: 0}
-			if c.want != nobodys {
-				want[c.want] = 1
-			}
-			g.Expect(found).To(Equal(want))
-			g.Expect(Finished(c.job)).To(Equal(c.want == complete || c.want == broken))
-		})
-	}
+		found := map[string]int{
+			active: len(owned.Active), complete: len(owned.Succeeded), broken: len(owned.Failed),
+		}
+		want := map[string]int{active: 0, complete: 0, broken: 0}
+		if c.want != nobodys {
+			want[c.want] = 1
+		}
+		g.Expect(found).To(Equal(want))
+		g.Expect(Finished(c.job)).To(Equal(c.want == complete || c.want == broken))
+	})
 }
 
 // A Job without a controller must not match an empty owner UID.
@@ -146,12 +142,12 @@ func TestPending(t *testing.T) {
 }
 
 func TestOrdinal(t *testing.T) {
-	t.Parallel()
 	named := func(ordinal int64) string { return Name("emails", "uid-1", ordinal) }
-	for name, c := range map[string]struct {
+	type row struct {
 		job  *batchv1.Job
 		want int64
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"its own":                    {job(named(7), numbered("7")), 7},
 		"of a finished one":          {job(named(7), numbered("7"), failed(1)), 7},
 		"the largest":                {job(named(1<<53), numbered("9007199254740992")), 1 << 53},
@@ -166,13 +162,10 @@ func TestOrdinal(t *testing.T) {
 		"of the one it is a copy of": {job("copy", numbered("7")), 0},
 		"of another ScaledJob":       {job(named(7), numbered("7"), func(j *batchv1.Job) { j.OwnerReferences[0].UID = "uid-2" }), 0},
 		"of no ScaledJob":            {job(named(7), numbered("7"), func(j *batchv1.Job) { j.OwnerReferences = nil }), 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ordinal, _ := Ordinal(&c.job.ObjectMeta)
-			NewWithT(t).Expect(ordinal).To(Equal(c.want))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		ordinal, _ := Ordinal(&c.job.ObjectMeta)
+		g.Expect(ordinal).To(Equal(c.want))
+	})
 }
 
 func TestOrdinalFloor(t *testing.T) {

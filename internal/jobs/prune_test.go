@@ -9,16 +9,18 @@ import (
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestPrunable(t *testing.T) {
-	t.Parallel()
 	type list = []*batchv1.Job
-	for name, c := range map[string]struct {
+	type row struct {
 		jobs              list
 		succeeded, failed int32
 		want              []string
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"nothing":                  {nil, 0, 0, []string{}},
 		"within the limits":        {list{job("a", succeeded(1)), job("b", failed(1))}, 1, 1, []string{}},
 		"the longest finished":     {list{job("a", succeeded(3)), job("b", succeeded(1)), job("c", succeeded(2))}, 1, 0, []string{"b", "c"}},
@@ -43,13 +45,10 @@ func TestPrunable(t *testing.T) {
 				job("b", failed(4)),
 			}, 0, 1, []string{"b"},
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			owned := Classify(c.jobs, "uid-1")
-			NewWithT(t).Expect(names(owned.Prunable(c.succeeded, c.failed))).To(Equal(c.want))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		owned := Classify(c.jobs, "uid-1")
+		g.Expect(names(owned.Prunable(c.succeeded, c.failed))).To(Equal(c.want))
+	})
 }
 
 func TestOldest(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // withReady returns a Job with this number of ready Pods.
@@ -104,18 +106,18 @@ func TestReadinessRecordsWhatWasObserved(t *testing.T) {
 }
 
 func TestNeverReady(t *testing.T) {
-	t.Parallel()
 	pods := func(status batchv1.JobStatus) change { return func(job *batchv1.Job) { job.Status = status } }
 	one := pods(batchv1.JobStatus{Active: 1, Ready: new(int32(0))})
 	notStarted, ready := Observed{FromStart: true}, Observed{Ready: true, EverReady: true, FromStart: true}
 	uncounted := func(succeeded, failed []types.UID) change {
 		return pods(batchv1.JobStatus{UncountedTerminatedPods: &batchv1.UncountedTerminatedPods{Succeeded: succeeded, Failed: failed}})
 	}
-	for name, c := range map[string]struct {
+	type row struct {
 		job  *batchv1.Job
 		seen *Observed
 		want bool
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"with a Pod, seen from its start":         {job("j", one), &notStarted, true},
 		"with a Pod, of an earlier process":       {job("j", one), &Observed{}, false},
 		"with a Pod, never seen":                  {job("j", one), nil, false},
@@ -135,21 +137,17 @@ func TestNeverReady(t *testing.T) {
 		"a Pod has succeeded, not counted yet":    {job("j", uncounted([]types.UID{"pod"}, nil)), nil, false},
 		"a Pod has failed, not counted yet":       {job("j", uncounted(nil, []types.UID{"pod"})), nil, false},
 		"all Pods are counted":                    {job("j", uncounted(nil, nil)), nil, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			r := Readiness{}
-			if c.seen != nil {
-				r["j"] = *c.seen
-			}
-			g.Expect(r.NeverReady(c.job)).To(Equal(c.want))
-			slimmed, err := Slim(c.job)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(r.NeverReady(slimmed.(*batchv1.Job))).To(Equal(c.want), "as the cache has it")
-			list := []*batchv1.Job{c.job, job("other", one)}
-			g.Expect(len(r.Unstarted(list)) == 1).To(Equal(c.want))
-			g.Expect(list).To(HaveEach(Not(BeNil())), "the list stays as it is")
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		r := Readiness{}
+		if c.seen != nil {
+			r["j"] = *c.seen
+		}
+		g.Expect(r.NeverReady(c.job)).To(Equal(c.want))
+		slimmed, err := Slim(c.job)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(r.NeverReady(slimmed.(*batchv1.Job))).To(Equal(c.want), "as the cache has it")
+		list := []*batchv1.Job{c.job, job("other", one)}
+		g.Expect(len(r.Unstarted(list)) == 1).To(Equal(c.want))
+		g.Expect(list).To(HaveEach(Not(BeNil())), "the list stays as it is")
+	})
 }

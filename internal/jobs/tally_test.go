@@ -13,18 +13,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestTally(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type row struct {
 		known []types.UID
 		owned Owned
 		// disappeared is true if an unfinished Job has disappeared. finished are the reported Jobs, and next the Jobs kept
 		// for the next count.
 		disappeared    bool
 		finished, next []types.UID
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"nothing known":   {nil, sorted("a", "", ""), false, nil, []types.UID{"a"}},
 		"nothing at all":  {nil, sorted("", "", ""), false, nil, nil},
 		"all there":       {[]types.UID{"a", "b"}, sorted("ba", "", ""), false, nil, []types.UID{"a", "b"}},
@@ -36,26 +38,22 @@ func TestTally(t *testing.T) {
 			[]types.UID{"a", "b"}, sorted("ac", "", ""), true, nil, []types.UID{"a", "c"},
 		},
 		"all gone": {[]types.UID{"a"}, sorted("", "", ""), true, nil, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			tally := Tally{active: map[types.UID]struct{}{}}
-			for _, uid := range c.known {
-				tally.Created(uid)
-			}
-			var finished []types.UID
-			change := tally.Count(&c.owned)
-			for _, job := range change.Finished {
-				finished = append(finished, job.UID)
-			}
-			g.Expect(finished).To(ConsistOf(c.finished))
-			g.Expect(change.Disappeared).To(Equal(c.disappeared))
-			g.Expect(change.MadeRoom).To(Equal(c.disappeared || len(finished) > 0))
-			g.Expect(slices.Collect(maps.Keys(tally.active))).To(ConsistOf(c.next))
-			g.Expect(tally.Count(&c.owned)).To(Equal(Change{}), "nothing has changed since the last count")
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		tally := Tally{active: map[types.UID]struct{}{}}
+		for _, uid := range c.known {
+			tally.Created(uid)
+		}
+		var finished []types.UID
+		change := tally.Count(&c.owned)
+		for _, job := range change.Finished {
+			finished = append(finished, job.UID)
+		}
+		g.Expect(finished).To(ConsistOf(c.finished))
+		g.Expect(change.Disappeared).To(Equal(c.disappeared))
+		g.Expect(change.MadeRoom).To(Equal(c.disappeared || len(finished) > 0))
+		g.Expect(slices.Collect(maps.Keys(tally.active))).To(ConsistOf(c.next))
+		g.Expect(tally.Count(&c.owned)).To(Equal(Change{}), "nothing has changed since the last count")
+	})
 }
 
 // sorted returns Jobs by state, with these letters as their UIDs.

@@ -16,10 +16,10 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/scaling"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestReady(t *testing.T) {
-	t.Parallel()
 	condition := func(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
 		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: "Message of " + reason + "."}
 	}
@@ -32,13 +32,14 @@ func TestReady(t *testing.T) {
 	unlimited := condition("ScalingLimited", metav1.ConditionFalse, "NotLimited")
 	limited := condition("ScalingLimited", metav1.ConditionTrue, "AtMaxReplicas")
 	type are = []metav1.Condition
-	for name, c := range map[string]struct {
+	type row struct {
 		suspend    bool
 		conditions are
 		failures   int
 		status     metav1.ConditionStatus
 		reason     string
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"all well":            {false, are{connected}, 0, metav1.ConditionTrue, "Reconciled"},
 		"suspended":           {true, nil, 0, metav1.ConditionTrue, "Suspended"},
 		"no queue":            {false, are{unreachable}, 0, metav1.ConditionFalse, "Unreachable"},
@@ -51,19 +52,15 @@ func TestReady(t *testing.T) {
 		"creates failing":     {false, are{failing}, 2, metav1.ConditionFalse, "CreateFailing"},
 		"no creates any more": {false, are{unlimited}, 2, metav1.ConditionTrue, "Reconciled"},
 		"limited is no fault": {false, are{limited}, 0, metav1.ConditionTrue, "Reconciled"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			is := ready(c.suspend, c.conditions, c.failures)
+	}, func(_ *testing.T, g Gomega, c row) {
+		is := ready(c.suspend, c.conditions, c.failures)
 
-			g.Expect(is.Status).To(Equal(c.status))
-			g.Expect(is.Reason).To(Equal(c.reason))
-			if c.status == metav1.ConditionFalse {
-				g.Expect(is.Message).To(Equal("Message of "+c.reason+"."), "Ready has the same message")
-			}
-		})
-	}
+		g.Expect(is.Status).To(Equal(c.status))
+		g.Expect(is.Reason).To(Equal(c.reason))
+		if c.status == metav1.ConditionFalse {
+			g.Expect(is.Message).To(Equal("Message of "+c.reason+"."), "Ready has the same message")
+		}
+	})
 }
 
 func TestConditionsFollowWhatIsSeen(t *testing.T) {
@@ -196,26 +193,22 @@ func TestWhichReasonsNeedAPerson(t *testing.T) {
 
 // Each difference causes a write, so there must be no meaningless difference.
 func TestTheSameSightGivesTheSameStatus(t *testing.T) {
-	t.Parallel()
 	denied := &failure.Error{Reason: failure.ReasonPermissionDenied, Message: "Grant it.", Err: errAway}
-	for name, pass := range map[string]Reconciled{
+	bubble.Each(t, map[string]Reconciled{
 		"well":         {Depth: new(int64(3)), Desired: new(int32(1)), Notifications: subscribed},
 		"away":         {QueueErr: unreachable},
 		"stalled":      {QueueErr: denied},
 		"busy":         {QueueErr: failure.Classify(failure.ErrBusy)},
 		"unverified":   {Notifications: verify.Verdict{Reason: verify.ReasonUnverified}},
 		"unconfigured": {Notifications: verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			sj := scaledJob()
-			again := pass
-			pass.Template = templateAccepted
-			first := Status(sj, &sj.Status, pass, time.Unix(1000, 0))
-			second := Status(sj, first, again, time.Unix(2000, 0))
-			NewWithT(t).Expect(second).To(Equal(first))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, pass Reconciled) {
+		sj := scaledJob()
+		again := pass
+		pass.Template = templateAccepted
+		first := Status(sj, &sj.Status, pass, time.Unix(1000, 0))
+		second := Status(sj, first, again, time.Unix(2000, 0))
+		g.Expect(second).To(Equal(first))
+	})
 }
 
 // The classes of errors equal the reasons of the condition.

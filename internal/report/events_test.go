@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func reasons(events []Event) (all []string) {
@@ -22,7 +23,6 @@ func reasons(events []Event) (all []string) {
 }
 
 func TestEventsAboutTheQueue(t *testing.T) {
-	t.Parallel()
 	unknown := &scaledjobv1.ScaledJobStatus{}
 	with := func(status metav1.ConditionStatus, reason, message string) *scaledjobv1.ScaledJobStatus {
 		return &scaledjobv1.ScaledJobStatus{Conditions: []metav1.Condition{
@@ -32,10 +32,11 @@ func TestEventsAboutTheQueue(t *testing.T) {
 	connected := with(metav1.ConditionTrue, "Connected", "Read.")
 	unreachable := with(metav1.ConditionFalse, "Unreachable", "Start it.")
 	denied := with(metav1.ConditionFalse, "AuthFailed", "Set a password.")
-	for name, c := range map[string]struct {
+	type row struct {
 		before, after *scaledjobv1.ScaledJobStatus
 		want          []string
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"connected from the start":   {unknown, connected, nil},
 		"still connected":            {connected, connected, nil},
 		"unreachable from the start": {unknown, unreachable, []string{eventRedisUnreachable}},
@@ -46,16 +47,12 @@ func TestEventsAboutTheQueue(t *testing.T) {
 		"still unreachable":          {unreachable, unreachable, nil},
 		"other words":                {unreachable, with(metav1.ConditionFalse, "Unreachable", "Check DNS."), nil},
 		"back":                       {denied, connected, []string{eventQueueConnected}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			NewWithT(t).Expect(reasons(Events(c.before, c.after))).To(Equal(c.want))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		g.Expect(reasons(Events(c.before, c.after))).To(Equal(c.want))
+	})
 }
 
 func TestEventsAboutNotifications(t *testing.T) {
-	t.Parallel()
 	absent := &scaledjobv1.ScaledJobStatus{}
 	with := func(status metav1.ConditionStatus, reason string) *scaledjobv1.ScaledJobStatus {
 		return &scaledjobv1.ScaledJobStatus{Conditions: []metav1.Condition{
@@ -67,10 +64,11 @@ func TestEventsAboutNotifications(t *testing.T) {
 	unconfigured, unreachable := with(metav1.ConditionFalse, "NotConfigured"), with(metav1.ConditionFalse, "Unreachable")
 	disabled, onlyTracked := with(metav1.ConditionFalse, "Disabled"), with(metav1.ConditionFalse, "NotSubscribed")
 	unavailable, restored := []string{eventNotificationsUnavailable}, []string{eventNotificationsRestored}
-	for name, c := range map[string]struct {
+	type row struct {
 		before, after *scaledjobv1.ScaledJobStatus
 		want          []string
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"active from the start":     {absent, active, nil},
 		"unverified from the start": {absent, unverified, nil},
 		"missing from the start":    {absent, unconfigured, unavailable},
@@ -86,12 +84,9 @@ func TestEventsAboutNotifications(t *testing.T) {
 		"enabled, but unset":        {disabled, unconfigured, nil},
 		"no longer wanted":          {active, onlyTracked, nil},
 		"wanted":                    {onlyTracked, active, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			NewWithT(t).Expect(reasons(Events(c.before, c.after))).To(Equal(c.want))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		g.Expect(reasons(Events(c.before, c.after))).To(Equal(c.want))
+	})
 }
 
 // A Redis with its default settings needs no attention; one that has stopped to send notifications does.

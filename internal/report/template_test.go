@@ -16,6 +16,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // invalid is the answer to a Job with these errors.
@@ -24,16 +26,16 @@ func invalid(faults ...*field.Error) error {
 }
 
 func TestTemplate(t *testing.T) {
-	t.Parallel()
 	const image, name = "spec.template.spec.containers[0].image", "spec.template.spec.containers[0].name"
 	required := field.Required(field.NewPath("spec", "template", "spec", "containers").Index(0).Child("image"), "")
 	wrong := field.Invalid(field.NewPath("spec", "template", "spec", "containers").Index(0).Child("name"), "A_b", "must be lower case")
-	for title, c := range map[string]struct {
+	type row struct {
 		err    error
 		status metav1.ConditionStatus
 		reason string
 		words  []string
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"accepted":         {nil, metav1.ConditionTrue, "Accepted", nil},
 		"one fault":        {invalid(required), metav1.ConditionFalse, "Rejected", []string{"spec.jobTemplate", image + ": Required value"}},
 		"two faults":       {invalid(required, wrong), metav1.ConditionFalse, "Rejected", []string{image, name + ": Invalid value: \"A_b\": must be lower case"}},
@@ -46,20 +48,15 @@ func TestTemplate(t *testing.T) {
 		"server timeout":   {apierrors.NewTimeoutError("the request did not complete in time", 1), metav1.ConditionUnknown, "NotChecked", []string{"did not complete in time"}},
 		"no answer":        {errAway, metav1.ConditionUnknown, "NotChecked", nil},
 		"cancelled":        {context.Canceled, metav1.ConditionUnknown, "NotChecked", nil},
-	} {
-		t.Run(title, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
+	}, func(_ *testing.T, g Gomega, c row) {
+		found := Checked(c.err, nil)
 
-			found := Checked(c.err, nil)
-
-			g.Expect(found.Status).To(Equal(c.status))
-			g.Expect(found.Reason).To(Equal(c.reason))
-			for _, word := range c.words {
-				g.Expect(found.Message).To(ContainSubstring(word))
-			}
-		})
-	}
+		g.Expect(found.Status).To(Equal(c.status))
+		g.Expect(found.Reason).To(Equal(c.reason))
+		for _, word := range c.words {
+			g.Expect(found.Message).To(ContainSubstring(word))
+		}
+	})
 }
 
 // The API server repeats rejected values of any length, but limits a condition to 32 KiB. A status with a longer one

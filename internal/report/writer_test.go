@@ -21,14 +21,14 @@ import (
 )
 
 func TestWait(t *testing.T) {
-	t.Parallel()
 	now := time.Unix(1000, 0)
 	in := now.Add
-	for name, c := range map[string]struct {
+	type row struct {
 		urgent, more bool
 		due, turned  time.Time
 		want         time.Duration
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"numbers":                       {due: in(time.Second), want: time.Second},
 		"numbers that have waited":      {due: in(0), want: 0},
 		"numbers, long overdue":         {due: in(-time.Hour), want: 0},
@@ -36,14 +36,11 @@ func TestWait(t *testing.T) {
 		"a condition, as all the time":  {urgent: true, due: in(time.Second), turned: in(-600 * time.Millisecond), want: time.Second},
 		"a condition, and more to come": {urgent: true, more: true, due: in(time.Second), want: time.Second},
 		"more to come, for long enough": {urgent: true, more: true, due: in(-time.Minute), want: 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			record := &StatusRecord{due: c.due, changes: rate.NewLimiter(rate.Every(time.Second), 1)}
-			record.changes.AllowN(c.turned, 1)
-			NewWithT(t).Expect(record.wait(c.urgent, c.more, now)).To(Equal(c.want))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		record := &StatusRecord{due: c.due, changes: rate.NewLimiter(rate.Every(time.Second), 1)}
+		record.changes.AllowN(c.turned, 1)
+		g.Expect(record.wait(c.urgent, c.more, now)).To(Equal(c.want))
+	})
 }
 
 // server is an API server that counts the applied statuses, and its answer to them.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 const (
@@ -78,11 +79,11 @@ func expectError(g Gomega, err error, about string) {
 }
 
 func TestFieldsThatAreNotKnown(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type row struct {
 		object string
 		want   []string
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"none":                 {`{"spec":{"queueName":"emails"}}`, nil},
 		"one":                  {`{"spec":{"queueName":"emails","priority":0}}`, []string{"spec.priority"}},
 		"two, one in a list":   {`{"spec":{"new":{"a":1},"queues":[{},{"shard":1}]}}`, []string{"spec.new", "spec.queues[1].shard"}},
@@ -90,22 +91,18 @@ func TestFieldsThatAreNotKnown(t *testing.T) {
 		"next to the template": {`{"spec":{"jobTemplates":1}}`, []string{"spec.jobTemplates"}},
 		"outside the spec":     {`{"metadata":{"new":1},"status":{"new":1},"new":1}`, nil},
 		"in the spec of an object whose status can't be decoded": {`{"spec":{"new":1},"status":[]}`, []string{"spec.new"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			var found ScaledJob
-			g.Expect(found.UnmarshalJSON([]byte(c.object))).To(Succeed())
-			if c.want == nil {
-				g.Expect(found.SpecErr).NotTo(HaveOccurred())
-				return
-			}
-			g.Expect(found.SpecErr).To(MatchError(ContainSubstring(c.want[0])))
-			unknown, is := errors.AsType[*UnknownFieldsError](found.SpecErr)
-			g.Expect(is).To(BeTrue())
-			g.Expect(unknown.UnknownFields()).To(Equal(c.want))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		var found ScaledJob
+		g.Expect(found.UnmarshalJSON([]byte(c.object))).To(Succeed())
+		if c.want == nil {
+			g.Expect(found.SpecErr).NotTo(HaveOccurred())
+			return
+		}
+		g.Expect(found.SpecErr).To(MatchError(ContainSubstring(c.want[0])))
+		unknown, is := errors.AsType[*UnknownFieldsError](found.SpecErr)
+		g.Expect(is).To(BeTrue())
+		g.Expect(unknown.UnknownFields()).To(Equal(c.want))
+	})
 }
 
 // The decoder reports no more than 100 unknown fields of an object.

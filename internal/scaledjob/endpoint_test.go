@@ -11,6 +11,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // oneRedis returns a spec with this Redis.
@@ -26,11 +27,11 @@ func reference(name, key string) *scaledjobv1.SecretKeyReference {
 var disabled = &scaledjobv1.RedisTLS{Mode: scaledjobv1.RedisTLSDisabled}
 
 func TestEndpoint(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type row struct {
 		redis scaledjobv1.Redis
 		want  auth.Endpoint
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"an address": {want: auth.Endpoint{Address: address}},
 		"everything": {
 			redis: scaledjobv1.Redis{
@@ -87,17 +88,13 @@ func TestEndpoint(t *testing.T) {
 				Address: address, Namespace: "team", TLS: auth.TLS{Enabled: true, CA: auth.SecretKey{Name: "authority", Key: "ca.crt"}},
 			},
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			c.redis.Database = 7
-			endpoint, database, err := endpointOf("team", oneRedis(c.redis))
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(endpoint).To(Equal(c.want))
-			g.Expect(database).To(Equal(7))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		c.redis.Database = 7
+		endpoint, database, err := endpointOf("team", oneRedis(c.redis))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(endpoint).To(Equal(c.want))
+		g.Expect(database).To(Equal(7))
+	})
 }
 
 // Namespaces share connections without credentials. Connections with Secrets are separate for each namespace.
@@ -136,37 +133,32 @@ func TestTheDatabaseIsReadAndListenedTo(t *testing.T) {
 }
 
 func TestEndpointWithoutAnAddress(t *testing.T) {
-	t.Parallel()
-	for name, spec := range map[string]*scaledjobv1.ScaledJobSpec{
+	bubble.Each(t, map[string]*scaledjobv1.ScaledJobSpec{
 		"nothing at all": {},
 		"no port":        {RedisAddress: "redis"},
 		"no addresses":   {Redis: &scaledjobv1.Redis{}},
 		"a URL":          {Redis: &scaledjobv1.Redis{Addresses: []string{"redis://redis:6379"}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			endpoint, _, err := endpointOf("team", spec)
-			g.Expect(endpoint).To(BeZero())
-			g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonUnreachable))
-			g.Expect(failure.Classify(err).Message).To(ContainSubstring("host:port"))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, spec *scaledjobv1.ScaledJobSpec) {
+		endpoint, _, err := endpointOf("team", spec)
+		g.Expect(endpoint).To(BeZero())
+		g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonUnreachable))
+		g.Expect(failure.Classify(err).Message).To(ContainSubstring("host:port"))
+	})
 }
 
 // Stored under a CRD that did not ask for it, or with tls: and no value, which Kubernetes drops.
 func TestCredentialsWithoutTLSSaid(t *testing.T) {
-	t.Parallel()
 	by := &scaledjobv1.RedisAuth{PasswordSecretRef: reference("redis", "")}
 	sentinels := func(access scaledjobv1.RedisSentinelAccess) *scaledjobv1.ScaledJobSpec {
 		return &scaledjobv1.ScaledJobSpec{Redis: &scaledjobv1.Redis{
 			Mode: scaledjobv1.RedisSentinel, Addresses: []string{address}, Auth: by, TLS: &scaledjobv1.RedisTLS{}, Sentinel: &access,
 		}}
 	}
-	for name, c := range map[string]struct {
+	type row struct {
 		spec  *scaledjobv1.ScaledJobSpec
 		field string
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"a password":           {oneRedis(scaledjobv1.Redis{Auth: by}), "to spec.redis,"},
 		"a user":               {oneRedis(scaledjobv1.Redis{Auth: &scaledjobv1.RedisAuth{Username: "u"}}), "to spec.redis,"},
 		"that of sentinels":    {sentinels(scaledjobv1.RedisSentinelAccess{Auth: by}), "to spec.redis.sentinel,"},
@@ -174,21 +166,17 @@ func TestCredentialsWithoutTLSSaid(t *testing.T) {
 		"none for sentinels":   {sentinels(scaledjobv1.RedisSentinelAccess{}), ""},
 		"no password, no TLS":  {oneRedis(scaledjobv1.Redis{}), ""},
 		"said for the servers": {oneRedis(scaledjobv1.Redis{Auth: by, TLS: &scaledjobv1.RedisTLS{}}), ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			endpoint, _, err := endpointOf("team", c.spec)
-			if c.field == "" {
-				g.Expect(err).NotTo(HaveOccurred())
-				return
-			}
-			g.Expect(endpoint).To(BeZero())
-			g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonTLSFailed))
-			g.Expect(failure.Classify(err).Message).To(And(
-				ContainSubstring("tls: {mode: Enabled} "+c.field), ContainSubstring("tls: {mode: Disabled}")))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		endpoint, _, err := endpointOf("team", c.spec)
+		if c.field == "" {
+			g.Expect(err).NotTo(HaveOccurred())
+			return
+		}
+		g.Expect(endpoint).To(BeZero())
+		g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonTLSFailed))
+		g.Expect(failure.Classify(err).Message).To(And(
+			ContainSubstring("tls: {mode: Enabled} "+c.field), ContainSubstring("tls: {mode: Disabled}")))
+	})
 }
 
 func TestEndpointOfADeployment(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/scaling"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 const address = "redis.mail.svc:6379"
@@ -80,24 +81,21 @@ func TestWhatIsReadAndListenedTo(t *testing.T) {
 }
 
 func TestCountLimit(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type row struct {
 		maximum               int32
 		threshold, activation int64
 		want                  int64
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"what is due for the maximum":    {maximum: 20, threshold: 10, want: 201},
 		"no Job allowed":                 {maximum: 0, threshold: 10, want: 1},
 		"a threshold of an older CRD":    {maximum: 20, threshold: -1, want: 21},
 		"more until anything is due":     {maximum: 2, threshold: 10, activation: 500, want: 501},
 		"more than there are numbers of": {maximum: math.MaxInt32, threshold: math.MaxInt64, want: math.MaxInt64},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			spec := scaledjobv1.ScaledJobSpec{MaxReplicas: &c.maximum, Threshold: c.threshold, ActivationThreshold: c.activation}
-			NewWithT(t).Expect(countLimit(&spec, spec.AllQueues())).To(Equal(c.want))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		spec := scaledjobv1.ScaledJobSpec{MaxReplicas: &c.maximum, Threshold: c.threshold, ActivationThreshold: c.activation}
+		g.Expect(countLimit(&spec, spec.AllQueues())).To(Equal(c.want))
+	})
 }
 
 // Some messages may be deducted, and a mean may be over many queues.
@@ -136,32 +134,27 @@ func TestReportsProgress(t *testing.T) {
 
 // The CRD stores no defaults of queues. Earlier versions of it did, and objects may hold values of none.
 func TestDefaultsOfQueuesAreThoseOfExplicitValues(t *testing.T) {
-	t.Parallel()
-	for name, absent := range map[string]string{
+	bubble.Each(t, map[string]string{
 		"absent": `[{"name":"a"},{"name":"b","type":"SortedSet","sortedSet":{}},{"name":"c","type":"SortedSet","sortedSet":{"window":"Due"}}]`,
 		"null": `[{"name":"a","type":null,"role":null,"threshold":null,"stream":null,"sortedSet":null},
 			{"name":"b","type":"SortedSet","role":null,"sortedSet":{"window":null,"scoreUnit":null}},
 			{"name":"c","type":"SortedSet","sortedSet":{"window":"Due","scoreUnit":null}}]`,
 		"empty": `[{"name":"a","type":"","role":""},{"name":"b","type":"SortedSet","role":"","sortedSet":{"window":"","scoreUnit":""}},
 			{"name":"c","type":"SortedSet","sortedSet":{"window":"Due","scoreUnit":""}}]`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			resolve := func(queues string) Resolved {
-				var sj ScaledJob
-				object := `{"metadata":{"namespace":"team"},"spec":{"redisAddress":"` + address + `","threshold":10,"queues":` + queues + `}}`
-				g.Expect(sj.UnmarshalJSON([]byte(object))).To(Succeed())
-				g.Expect(sj.SpecErr).NotTo(HaveOccurred())
-				before := sj.DeepCopy()
-				resolved := Resolve(&sj.ScaledJob)
-				g.Expect(&sj.ScaledJob).To(Equal(before), "the cache shares the object")
-				return resolved
-			}
-			explicit := resolve(`[{"name":"a","type":"List","role":"Waiting","threshold":10},
-				{"name":"b","type":"SortedSet","role":"Waiting","threshold":10,"sortedSet":{"window":"All","scoreUnit":"s"}},
-				{"name":"c","type":"SortedSet","role":"Waiting","threshold":10,"sortedSet":{"window":"Due","scoreUnit":"s"}}]`)
-			g.Expect(resolve(absent)).To(Equal(explicit))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, absent string) {
+		resolve := func(queues string) Resolved {
+			var sj ScaledJob
+			object := `{"metadata":{"namespace":"team"},"spec":{"redisAddress":"` + address + `","threshold":10,"queues":` + queues + `}}`
+			g.Expect(sj.UnmarshalJSON([]byte(object))).To(Succeed())
+			g.Expect(sj.SpecErr).NotTo(HaveOccurred())
+			before := sj.DeepCopy()
+			resolved := Resolve(&sj.ScaledJob)
+			g.Expect(&sj.ScaledJob).To(Equal(before), "the cache shares the object")
+			return resolved
+		}
+		explicit := resolve(`[{"name":"a","type":"List","role":"Waiting","threshold":10},
+			{"name":"b","type":"SortedSet","role":"Waiting","threshold":10,"sortedSet":{"window":"All","scoreUnit":"s"}},
+			{"name":"c","type":"SortedSet","role":"Waiting","threshold":10,"sortedSet":{"window":"Due","scoreUnit":"s"}}]`)
+		g.Expect(resolve(absent)).To(Equal(explicit))
+	})
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // sight is what is observed after some seconds, and what follows from it.
@@ -19,8 +21,7 @@ type sight struct {
 }
 
 func TestMessagesInProgressThatNoJobHoldsAreOrphans(t *testing.T) {
-	t.Parallel()
-	for name, sights := range map[string][]sight{
+	bubble.Each(t, map[string][]sight{
 		"no Job at all":             {{0, 5, 0, nil, 0}, {29, 5, 0, nil, 0}, {30, 5, 0, nil, 5}, {31, 3, 0, nil, 3}},
 		"a Job for each":            {{0, 5, 5, nil, 0}, {30, 5, 5, nil, 0}},
 		"Jobs for some":             {{0, 5, 2, nil, 0}, {30, 5, 2, nil, 3}},
@@ -29,19 +30,15 @@ func TestMessagesInProgressThatNoJobHoldsAreOrphans(t *testing.T) {
 		"their Jobs come and go":    {{0, 5, 0, nil, 0}, {30, 5, 0, nil, 5}, {40, 6, 4, nil, 5}, {60, 6, 0, nil, 5}},
 		"a probe may hold one":      {{0, 5, 0, nil, 0}, {30, 5, 0, nil, 5}, {60, 5, 1, []int64{7}, 5}, {90, 5, 1, []int64{7}, 5}},
 		"Jobs hold all, and probes": {{0, 5, 0, nil, 0}, {30, 5, 0, nil, 5}, {31, 5, 5, []int64{7}, 5}, {60, 5, 5, []int64{7}, 0}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			var o orphans
-			for _, seen := range sights {
-				before := o.known
-				left := o.saw(seen.inProgress, seen.active, seen.probes, start.Add(time.Duration(seen.second)*time.Second))
-				g.Expect(o.known).To(Equal(seen.known), "after %d s", seen.second)
-				g.Expect(left).To(Equal(max(0, before-o.known)))
-			}
-		})
-	}
+	}, func(_ *testing.T, g Gomega, sights []sight) {
+		var o orphans
+		for _, seen := range sights {
+			before := o.known
+			left := o.saw(seen.inProgress, seen.active, seen.probes, start.Add(time.Duration(seen.second)*time.Second))
+			g.Expect(o.known).To(Equal(seen.known), "after %d s", seen.second)
+			g.Expect(left).To(Equal(max(0, before-o.known)))
+		}
+	})
 }
 
 // After a restart, nothing is waited for if there were orphans before.

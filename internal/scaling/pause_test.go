@@ -9,6 +9,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 var start = time.Unix(1_000_000, 0)
@@ -130,32 +132,28 @@ func TestManyMessagesThatArriveGetFourProbes(t *testing.T) {
 
 // Each success lets two more be created, until all that are due have been.
 func TestSuccessesDoubleTheJobs(t *testing.T) {
-	t.Parallel()
-	for name, progress := range map[string]func(*queueWithJobs){
+	bubble.Each(t, map[string]func(*queueWithJobs){
 		"success first": func(l *queueWithJobs) { l.run(1, false); l.take() },
 		"message first": func(l *queueWithJobs) { l.queue.Newest++; l.take(); l.finish(Finish{Ordinal: l.queue.Newest}) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := newQueueWithJobs(t, 100)
-			l.run(3, true)
-			l.expectPause(JobsFailing, 10*time.Second)
-			for _, jobs := range []int{1, 2, 4} {
-				for range jobs {
-					progress(l)
-				}
-				l.Expect(l.probe()).To(Equal(int64(2 * jobs)))
-				l.Expect(l.probe()).To(BeZero())
-			}
-			for range 8 {
+	}, func(t *testing.T, _ Gomega, progress func(*queueWithJobs)) {
+		l := newQueueWithJobs(t, 100)
+		l.run(3, true)
+		l.expectPause(JobsFailing, 10*time.Second)
+		for _, jobs := range []int{1, 2, 4} {
+			for range jobs {
 				progress(l)
 			}
-			l.Expect(l.probe()).To(Equal(int64(10)))
-			l.expectNoPause()
-			l.run(3, true)
-			l.expectPause(JobsFailing, 10*time.Second)
-		})
-	}
+			l.Expect(l.probe()).To(Equal(int64(2 * jobs)))
+			l.Expect(l.probe()).To(BeZero())
+		}
+		for range 8 {
+			progress(l)
+		}
+		l.Expect(l.probe()).To(Equal(int64(10)))
+		l.expectNoPause()
+		l.run(3, true)
+		l.expectPause(JobsFailing, 10*time.Second)
+	})
 }
 
 // A success alone is not enough for more, and failures take back what successes have earned.
@@ -171,22 +169,19 @@ func TestFailuresTakeBackWhatIsEarned(t *testing.T) {
 }
 
 func TestHalfOfAProgressEndsNothing(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type row struct {
 		half func(*queueWithJobs)
 		why  PauseReason
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"success, and no message taken":  {func(l *queueWithJobs) { l.run(1, false) }, NoProgress},
 		"messages taken by failing Jobs": {func(l *queueWithJobs) { l.take(); l.run(1, true) }, JobsFailing},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := newQueueWithJobs(t, 100)
-			l.run(3, true)
-			c.half(l)
-			l.expectPause(c.why, 10*time.Second)
-		})
-	}
+	}, func(t *testing.T, _ Gomega, c row) {
+		l := newQueueWithJobs(t, 100)
+		l.run(3, true)
+		c.half(l)
+		l.expectPause(c.why, 10*time.Second)
+	})
 }
 
 func TestSuccessBeforeThePauseDoesNotEndIt(t *testing.T) {
@@ -229,37 +224,34 @@ func TestJobsThatTakeNothingOfAGrowingQueuePause(t *testing.T) {
 
 // In each of these cases a message may have been taken, although the depth is the same.
 func TestJobsThatMayHaveTakenSomethingDoNotPause(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type row struct {
 		heard bool
 		event func(*queueWithJobs)
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"a notification that a message left":       {true, func(l *queueWithJobs) { l.queue.ShrunkAt = l.queue.ShrunkAt.Add(time.Second) }},
 		"the subscription is another":              {true, func(l *queueWithJobs) { l.queue.Since = l.queue.Since.Add(time.Second) }},
 		"one observation failed, no notifications": {false, func(l *queueWithJobs) { l.creation.ReadFailed() }},
 		"one observation missing":                  {true, nil},
 		"another depth, no notifications":          {false, func(l *queueWithJobs) { l.queue.Depth++ }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := newQueueWithJobs(t, 7)
-			l.queue.Reliable = c.heard
-			for range 10 {
-				l.run(2, false)
-				if c.event == nil {
-					l.creation.ReadFailed()
-					l.finish(Finish{Ordinal: l.queue.Newest + 1})
-					l.queue.ShrunkAt = l.queue.ShrunkAt.Add(time.Second)
-				} else {
-					c.event(l)
-				}
-				l.look()
+	}, func(t *testing.T, _ Gomega, c row) {
+		l := newQueueWithJobs(t, 7)
+		l.queue.Reliable = c.heard
+		for range 10 {
+			l.run(2, false)
+			if c.event == nil {
+				l.creation.ReadFailed()
+				l.finish(Finish{Ordinal: l.queue.Newest + 1})
+				l.queue.ShrunkAt = l.queue.ShrunkAt.Add(time.Second)
+			} else {
+				c.event(l)
 			}
-			l.expectNoPause()
-			l.run(3, false)
-			l.expectPause(NoProgress, 10*time.Second)
-		})
-	}
+			l.look()
+		}
+		l.expectNoPause()
+		l.run(3, false)
+		l.expectPause(NoProgress, 10*time.Second)
+	})
 }
 
 // Jobs from before the last time that the queue shrank may have taken those messages.
@@ -277,26 +269,22 @@ func TestJobsFromBeforeAMessageWasTakenDoNotPause(t *testing.T) {
 
 // Jobs for minReplicas that finish immediately are also paced. The first message ends that.
 func TestJobsOfAnEmptyQueuePauseUntilAMessageComes(t *testing.T) {
-	t.Parallel()
-	for name, grow := range map[string]func(*queueWithJobs){
+	bubble.Each(t, map[string]func(*queueWithJobs){
 		"seen":         func(l *queueWithJobs) { l.queue.Depth = 1 },
 		"heard, taken": func(l *queueWithJobs) { l.queue.GrewAt = l.queue.GrewAt.Add(time.Second) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := newQueueWithJobs(t, 0)
-			l.run(3, false)
-			l.expectPause(NoProgress, 10*time.Second)
-			l.run(1, false)
-			grow(l)
-			l.look()
-			l.expectNoPause()
-			l.run(3, true)
-			grow(l)
-			l.look()
-			l.expectPause(JobsFailing, 10*time.Second)
-		})
-	}
+	}, func(t *testing.T, _ Gomega, grow func(*queueWithJobs)) {
+		l := newQueueWithJobs(t, 0)
+		l.run(3, false)
+		l.expectPause(NoProgress, 10*time.Second)
+		l.run(1, false)
+		grow(l)
+		l.look()
+		l.expectNoPause()
+		l.run(3, true)
+		grow(l)
+		l.look()
+		l.expectPause(JobsFailing, 10*time.Second)
+	})
 }
 
 // Jobs that end while the queue is empty at both ends are not due for a message. With notifications, one that came and
@@ -320,11 +308,11 @@ func TestJobsOfAnEmptyQueueOfASilentServerPause(t *testing.T) {
 // A server that tracks the keys says that they have changed, but not how. Without a change no message has left, nor if
 // there is exactly one more.
 func TestTrackingShowsThatNoMessageLeft(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type row struct {
 		event  func(*queueWithJobs)
 		pauses bool
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"no change":              {func(*queueWithJobs) {}, true},
 		"one more":               {func(l *queueWithJobs) { l.queue.Depth++; l.change() }, true},
 		"two more":               {func(l *queueWithJobs) { l.queue.Depth += 2; l.change() }, false},
@@ -332,19 +320,16 @@ func TestTrackingShowsThatNoMessageLeft(t *testing.T) {
 		"one fewer":              {func(l *queueWithJobs) { l.queue.Depth--; l.change() }, false},
 		"a change reported":      {func(l *queueWithJobs) { l.queue.Unchanged = time.Time{} }, false},
 		"not tracked":            {func(l *queueWithJobs) { l.queue.Tracked = false; l.queue.Depth++ }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := newQueueWithJobs(t, 7)
-			l.queue.Reliable, l.queue.Tracked, l.queue.Unchanged = false, true, start
-			l.look()
-			for range 3 {
-				c.event(l)
-				l.run(1, false)
-			}
-			l.Expect(l.creation.All()).To(Equal(c.pauses))
-		})
-	}
+	}, func(t *testing.T, _ Gomega, c row) {
+		l := newQueueWithJobs(t, 7)
+		l.queue.Reliable, l.queue.Tracked, l.queue.Unchanged = false, true, start
+		l.look()
+		for range 3 {
+			c.event(l)
+			l.run(1, false)
+		}
+		l.Expect(l.creation.All()).To(Equal(c.pauses))
+	})
 }
 
 // change is a change of the key that the server reports.
@@ -418,38 +403,35 @@ func TestConsumedMessages(t *testing.T) {
 
 // After a restart the next probe is due when the status says so, and none before.
 func TestResume(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type row struct {
 		was PauseReason
 		// due and next are in seconds from now; next is negative if creation is not paused.
 		due, next int
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"during the pause":         {was: JobsFailing, due: 7, next: 7},
 		"after the pause":          {was: JobsFailing, due: -100, next: 0},
 		"no progress":              {was: NoProgress, due: 29, next: 29},
 		"by a clock that is ahead": {was: JobsFailing, due: 7200, next: 30},
 		"a refusal":                {was: CreateRefused, due: 7, next: -1},
 		"no pause":                 {was: "AtMaxReplicas", due: 7, next: -1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := newQueueWithJobs(t, 100)
-			l.creation = ResumePause(c.was, l.now.Add(time.Duration(c.due)*time.Second), l.now)
-			l.look()
-			if c.next < 0 {
-				l.expectNoPause()
-				return
-			}
-			if c.next > 0 {
-				l.expectPause(c.was, time.Duration(c.next)*time.Second)
-			} else {
-				l.Expect(l.probe()).To(Equal(int64(1)))
-			}
-			l.queue.Depth += 10
-			l.look()
-			l.expectPause(c.was, 30*time.Second)
-		})
-	}
+	}, func(t *testing.T, _ Gomega, c row) {
+		l := newQueueWithJobs(t, 100)
+		l.creation = ResumePause(c.was, l.now.Add(time.Duration(c.due)*time.Second), l.now)
+		l.look()
+		if c.next < 0 {
+			l.expectNoPause()
+			return
+		}
+		if c.next > 0 {
+			l.expectPause(c.was, time.Duration(c.next)*time.Second)
+		} else {
+			l.Expect(l.probe()).To(Equal(int64(1)))
+		}
+		l.queue.Depth += 10
+		l.look()
+		l.expectPause(c.was, 30*time.Second)
+	})
 }
 
 // In any sequence, the next probe is due within thirty seconds and for a reason, three consecutive failures cause a pause,

@@ -9,6 +9,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // of returns one queue with these messages and this threshold.
@@ -20,13 +22,13 @@ func between(minimum, maximum int32) Policy {
 }
 
 func TestDecide(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type row struct {
 		queues []Queue
 		active int64
 		policy Policy
 		want   Decision
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"no queue":                         {nil, 0, between(0, 5), Decision{0, 0, false}},
 		"empty queue":                      {of(0, 10), 0, between(0, 5), Decision{0, 0, false}},
 		"one message is one Job":           {of(1, 10), 0, between(0, 5), Decision{1, 1, false}},
@@ -50,12 +52,9 @@ func TestDecide(t *testing.T) {
 		"what is in progress counts":       {[]Queue{{Waiting: 3, InProgress: 4, Threshold: 1}}, 4, between(0, 20), Decision{7, 3, false}},
 		"unknown words are the defaults":   {of(3, 1), 0, Policy{MaxReplicas: 20, Strategy: "Clever", Calculation: "Median"}, Decision{3, 3, false}},
 		"activated by all queues together": {append(of(15, 10), of(6, 10)...), 0, Policy{ActivationThreshold: 20, MaxReplicas: 5}, Decision{3, 3, false}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			NewWithT(t).Expect(Decide(Observation{Queues: c.queues, Active: c.active}, c.policy)).To(Equal(c.want))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		g.Expect(Decide(Observation{Queues: c.queues, Active: c.active}, c.policy)).To(Equal(c.want))
+	})
 }
 
 func TestDecideOfSeveralQueues(t *testing.T) {

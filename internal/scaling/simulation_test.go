@@ -9,6 +9,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // message is one that a simulated worker processes, or fails at.
@@ -352,25 +354,22 @@ func TestOrphansUnderAChangingLoad(t *testing.T) {
 
 // Messages may share Jobs with orphans. Those that wait still get theirs.
 func TestFree(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type row struct {
 		queues           []Queue
 		calculation      Calculation
 		active, orphaned int64
 		probes           int64
 		want             int32
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"no orphans":         {queues: []Queue{{Waiting: 3, InProgress: 4}}, active: 4, want: 3},
 		"orphans alone":      {queues: []Queue{{InProgress: 4}}, orphaned: 4, want: 0},
 		"and others":         {queues: []Queue{{Waiting: 2, InProgress: 4}}, orphaned: 4, want: 2},
 		"a probe is running": {queues: []Queue{{Waiting: 2, InProgress: 4}}, orphaned: 4, active: 1, probes: 1, want: 2},
 		"a threshold":        {queues: []Queue{{Waiting: 4, Threshold: 10}, {InProgress: 3, Threshold: 10}}, orphaned: 1, want: 1},
 		"the largest counts": {queues: []Queue{{Waiting: 3}, {InProgress: 5}}, calculation: Max, orphaned: 5, want: 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			policy := Policy{MaxReplicas: 20, Calculation: c.calculation}
-			NewWithT(t).Expect(Free(Observation{Queues: c.queues, Active: c.active}, policy, c.orphaned, c.probes)).To(Equal(c.want))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		policy := Policy{MaxReplicas: 20, Calculation: c.calculation}
+		g.Expect(Free(Observation{Queues: c.queues, Active: c.active}, policy, c.orphaned, c.probes)).To(Equal(c.want))
+	})
 }

@@ -8,18 +8,20 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // The examples in the KEDA documentation. Where KEDA says running, the operator counts claimed Jobs: a running Job has
 // taken its message.
 func TestExamplesOfKEDA(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type row struct {
 		queues          []Queue
 		active, claimed int64
 		policy          Policy
 		create          int32
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"10 messages, at most 3":                       {of(10, 1), 0, 0, between(0, 3), 3},
 		"10 messages, 2 for a Job, at most 3":          {of(10, 2), 0, 0, between(0, 3), 3},
 		"10 messages, 1 Job, at most 3":                {of(10, 1), 1, 1, between(0, 3), 2},
@@ -48,31 +50,28 @@ func TestExamplesOfKEDA(t *testing.T) {
 		"several triggers, the smallest":               {append(of(10, 1), of(30, 2)...), 0, 0, Policy{MaxReplicas: 100, Calculation: Min}, 10},
 		"several triggers, the mean":                   {append(of(10, 1), of(30, 2)...), 0, 0, Policy{MaxReplicas: 100, Calculation: Avg}, 13},
 		"several triggers, one inactive":               {append(of(0, 1), of(30, 2)...), 0, 0, Policy{MaxReplicas: 100, Calculation: Min}, 15},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			seen := Observation{Queues: c.queues, Active: c.active, Claimed: c.claimed}
-			NewWithT(t).Expect(Decide(seen, c.policy).Create).To(Equal(c.create))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		seen := Observation{Queues: c.queues, Active: c.active, Claimed: c.claimed}
+		g.Expect(Decide(seen, c.policy).Create).To(Equal(c.create))
+	})
 }
 
 // spare returns a policy with this number of spare Jobs, and at most ten Jobs.
 func spare(jobs int32) Policy { return Policy{SpareReplicas: jobs, MaxReplicas: 10} }
 
 func TestSpareReplicas(t *testing.T) {
-	t.Parallel()
 	inProgress := []Queue{{Waiting: 1, InProgress: 3, Threshold: 1}}
 	with := func(change func(*Policy)) Policy {
 		policy := spare(2)
 		change(&policy)
 		return policy
 	}
-	for name, c := range map[string]struct {
+	type row struct {
 		queues []Queue
 		policy Policy
 		want   Decision
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"beyond what waits and is in progress": {inProgress, spare(2), Decision{6, 6, false}},
 		"within the maximum":                   {of(9, 1), spare(2), Decision{10, 10, false}},
 		"the maximum is for messages":          {of(11, 1), spare(2), Decision{10, 10, true}},
@@ -82,12 +81,9 @@ func TestSpareReplicas(t *testing.T) {
 		"eager":                                {of(0, 1), with(func(p *Policy) { p.Strategy = StrategyEager }), Decision{2, 2, false}},
 		"no effect if claimed Jobs count":      {of(3, 1), with(func(p *Policy) { p.Strategy = StrategyAccurate }), Decision{3, 3, false}},
 		"negative":                             {of(3, 1), spare(-2), Decision{3, 3, false}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			NewWithT(t).Expect(Decide(Observation{Queues: c.queues}, c.policy)).To(Equal(c.want))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		g.Expect(Decide(Observation{Queues: c.queues}, c.policy)).To(Equal(c.want))
+	})
 }
 
 // A spare Job becomes ready without a message. Strategies that count it as claimed then must not add spare Jobs: as the
@@ -135,14 +131,14 @@ func TestOverdue(t *testing.T) {
 
 // Cases that KEDA miscounts, according to its code and its users, and what this operator creates.
 func TestWhereKEDAMiscounts(t *testing.T) {
-	t.Parallel()
 	custom := Policy{MaxReplicas: 100, Strategy: StrategyCustom, ClaimedPercentage: 50}
-	for name, c := range map[string]struct {
+	type row struct {
 		seen   Observation
 		policy Policy
 		keda   int32
 		create int32
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"a minimum of 2 idle Jobs, 1 message":            {Observation{Queues: of(1, 1), Active: 2}, between(2, 10), 1, 0},
 		"a long Job has popped its message, 1 is new":    {Observation{Queues: of(1, 1), Active: 1, Claimed: 1}, Policy{MaxReplicas: 100, Strategy: StrategyAccurate}, 0, 1},
 		"the same, its message being counted":            {Observation{Queues: []Queue{{1, 1, 1}}, Active: 1, Claimed: 0}, between(0, 100), 0, 1},
@@ -154,12 +150,9 @@ func TestWhereKEDAMiscounts(t *testing.T) {
 		"a minimum comes before the messages":            {Observation{Queues: of(10, 1), Active: 0, Claimed: 0}, between(2, 20), 2, 10},
 		"a threshold of 0 never creates":                 {Observation{Queues: of(10, 0), Active: 0, Claimed: 0}, between(0, 20), 0, 10},
 		"a negative lag":                                 {Observation{Queues: of(-1, 1), Active: 0, Claimed: 0}, between(0, 20), 0, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			NewWithT(t).Expect(Decide(c.seen, c.policy).Create).To(Equal(c.create), "KEDA creates %d", c.keda)
-		})
-	}
+	}, func(_ *testing.T, g Gomega, c row) {
+		g.Expect(Decide(c.seen, c.policy).Create).To(Equal(c.create), "KEDA creates %d", c.keda)
+	})
 }
 
 func TestCountsClaimed(t *testing.T) {

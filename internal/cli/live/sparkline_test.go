@@ -8,15 +8,17 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestSparkline(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
+	type row struct {
 		history []int64
 		width   int
 		want    string
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"nothing yet":                 {nil, 5, ""},
 		"nothing is the lowest level": {[]int64{0, 0}, 5, "▁▁"},
 		"little is more than nothing": {[]int64{0, 1, 1000}, 5, "▁▂█"},
@@ -25,10 +27,7 @@ func TestSparkline(t *testing.T) {
 		"the newest are shown":        {[]int64{8, 0, 4}, 2, "▁▅"},
 		"unknown is a gap":            {[]int64{3, -1, 3}, 5, "█ █"},
 		"all unknown":                 {[]int64{-1, -1}, 5, "  "},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			NewWithT(t).Expect(Sparkline(test.history, test.width)).To(Equal(test.want))
-		})
-	}
+	}, func(_ *testing.T, g Gomega, test row) {
+		g.Expect(Sparkline(test.history, test.width)).To(Equal(test.want))
+	})
 }

@@ -24,3 +24,14 @@ func Run(t *testing.T, test func(t *testing.T, g gomega.Gomega)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { test(t, gomega.NewWithT(t)) })
 }
+
+// Each runs a test of each row of a table in a bubble of its own, in parallel with others, under the name of the row.
+func Each[R any](t *testing.T, rows map[string]R, test func(t *testing.T, g gomega.Gomega, row R)) {
+	t.Helper()
+	t.Parallel()
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			Run(t, func(t *testing.T, g gomega.Gomega) { test(t, g, row) })
+		})
+	}
+}

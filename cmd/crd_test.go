@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -27,17 +26,17 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
-// served is the discovery document of an API server with the CRD.
-var served = &metav1.APIResourceList{
+// ofScaledJobs is the discovery document of an API server with the CRD.
+var ofScaledJobs = &metav1.APIResourceList{
 	GroupVersion: "batch.miracle.dev/v1",
 	APIResources: []metav1.APIResource{{Name: "scaledjobs", SingularName: "scaledjob", Namespaced: true, Kind: "ScaledJob"}},
 }
 
-// newDiscovery returns the discovery client of an API server without the CRD.
-func newDiscovery() *fakediscovery.FakeDiscovery {
-	return &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: []*metav1.APIResourceList{{
+// newDiscovery returns the discovery client of an API server that serves Jobs, and these.
+func newDiscovery(others ...*metav1.APIResourceList) *fakediscovery.FakeDiscovery {
+	return &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: append(others, &metav1.APIResourceList{
 		GroupVersion: "batch/v1", APIResources: []metav1.APIResource{{Name: "jobs", Namespaced: true, Kind: "Job"}},
-	}}}}
+	})}}
 }
 
 // remembering is a mapper that caches discovery until it is reset.
@@ -45,59 +44,33 @@ func remembering(discovery *fakediscovery.FakeDiscovery) apimeta.RESTMapper {
 	return restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discovery))
 }
 
-// listen returns a logger, and the lines that it has logged.
-func listen(lines *[]string) logr.Logger {
-	return funcr.New(func(_, line string) { *lines = append(*lines, line) }, funcr.Options{})
+// needs makes a prerequisite, which may log.
+type needs func(log logr.Logger) prerequisite
+
+// served needs a mapper that finds ScaledJobs.
+func served(mapper apimeta.RESTMapper) needs {
+	return func(logr.Logger) prerequisite { return servesScaledJobs(mapper) }
 }
 
-func TestCRDThatIsThereIsNotAwaited(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		discovery := newDiscovery()
-		discovery.Resources = append(discovery.Resources, served)
-		var lines []string
-		began := time.Now()
-		g.Expect(await(t.Context(), listen(&lines), servesScaledJobs(remembering(discovery)))).To(BeTrue())
-		g.Expect(time.Since(began)).To(BeZero())
-		g.Expect(lines).To(BeEmpty())
-	})
+// fields needs OpenAPI documents with all fields.
+func fields(read func(context.Context) ([]byte, error)) needs {
+	return func(log logr.Logger) prerequisite { return hasAllFields(read, log) }
 }
 
-func TestCRDThatComesLaterIsAwaited(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		discovery := newDiscovery()
-		began := time.Now()
-		discovery.PrependReactor("get", "group", func(clienttesting.Action) (bool, runtime.Object, error) {
-			if time.Since(began) > 10*time.Second && len(discovery.Resources) == 1 {
-				discovery.Resources = append(discovery.Resources, served)
-			}
-			return false, nil, nil
-		})
-		var lines []string
-		g.Expect(await(t.Context(), listen(&lines), servesScaledJobs(remembering(discovery)))).To(BeTrue())
-		g.Expect(time.Since(began)).To(Equal(11 * time.Second))
-		g.Expect(lines).To(ConsistOf(ContainSubstring("waiting for their CRD")))
-	})
+// ended is how the wait for a prerequisite has ended, after which time, and what was logged.
+type ended struct {
+	met   bool
+	err   error
+	after time.Duration
+	lines []string
 }
 
-func TestCRDThatDoesNotCome(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		var lines []string
-		began := time.Now()
-		found, err := await(t.Context(), listen(&lines), servesScaledJobs(remembering(newDiscovery())))
-		g.Expect(found).To(BeFalse())
-		g.Expect(time.Since(began)).To(Equal(time.Minute))
-		g.Expect(err).To(MatchError(And(
-			ContainSubstring("install their CRD with kubectl apply -f crds.yaml of the same release, or make install in its source"),
-			ContainSubstring(`no matches for kind "ScaledJob"`),
-		)))
-		g.Expect(lines).To(HaveLen(1))
-	})
+func waitFor(ctx context.Context, what needs) (is ended) {
+	log := funcr.New(func(_, line string) { is.lines = append(is.lines, line) }, funcr.Options{})
+	began := time.Now()
+	is.met, is.err = await(ctx, log, what(log))
+	is.after = time.Since(began)
+	return is
 }
 
 // answering is a mapper that returns these errors in turn, and then finds the kind.
@@ -113,59 +86,6 @@ func (a *answering) RESTMapping(schema.GroupKind, ...string) (*apimeta.RESTMappi
 	err := a.errs[0]
 	a.errs = a.errs[1:]
 	return nil, err
-}
-
-func TestCRDIsAwaitedOnlyWhileTheAPIServerMayServeItYet(t *testing.T) {
-	jobs := schema.GroupResource{Group: "batch.miracle.dev", Resource: "scaledjobs"}
-	type row struct {
-		err   error
-		waits bool
-	}
-	bubble.Each(t, map[string]row{
-		"no kind":      {&apimeta.NoKindMatchError{}, true},
-		"no resource":  {&apimeta.NoResourceMatchError{}, true},
-		"not yet":      {apierrors.NewServiceUnavailable("starting"), true},
-		"unauthorized": {apierrors.NewUnauthorized("who are you?"), false},
-		"forbidden":    {apierrors.NewForbidden(jobs, "", nil), false},
-		"unreachable":  {errors.New("connection refused"), false},
-	}, func(t *testing.T, g Gomega, c row) {
-		var lines []string
-		found, err := await(t.Context(), listen(&lines), servesScaledJobs(&answering{errs: []error{c.err, c.err}}))
-		g.Expect(found).To(Equal(c.waits))
-		if c.waits {
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(lines).To(HaveLen(1))
-			return
-		}
-		g.Expect(err).To(MatchError(c.err))
-		g.Expect(lines).To(BeEmpty())
-	})
-}
-
-func TestWaitingForTheCRDEndsWithTheContext(t *testing.T) {
-	t.Parallel()
-	for name, hangs := range map[string]bool{"nothing is served": false, "the API server does not answer": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
-				discovery := newDiscovery()
-				answer := make(chan struct{})
-				defer close(answer)
-				if hangs {
-					discovery.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
-						<-answer
-						return false, nil, nil
-					})
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second+time.Second/2)
-				defer cancel()
-				began := time.Now()
-				g.Expect(await(ctx, logr.Discard(), servesScaledJobs(remembering(discovery)))).To(BeFalse())
-				g.Expect(time.Since(began)).To(Equal(3*time.Second + time.Second/2))
-			})
-		})
-	}
 }
 
 // documents answers with an OpenAPI document whose ScaledJobs have these fields, or with an error, one after the other.
@@ -190,75 +110,95 @@ const (
 	anyFields = `{` + allFields + `}`
 )
 
-func TestCRDThatIsOlderIsAwaited(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		var lines []string
-		log := listen(&lines)
-		began := time.Now()
-		g.Expect(await(t.Context(), log, hasAllFields(documents(noStatus, noStatus, allFields), log))).To(BeTrue())
-		g.Expect(time.Since(began)).To(Equal(2 * time.Second))
-		g.Expect(lines).To(ConsistOf(And(ContainSubstring("waiting for that of this version"), ContainSubstring(`"lacks"="status"`))))
-	})
-}
-
-func TestCRDThatStaysOlder(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		var lines []string
-		log := listen(&lines)
-		began := time.Now()
-		met, err := await(t.Context(), log, hasAllFields(documents(noStatus), log))
-		g.Expect(met).To(BeFalse())
-		g.Expect(time.Since(began)).To(Equal(time.Minute))
-		g.Expect(err).To(MatchError("the CRD is older than this operator and lacks the fields status: install that of this version with " +
-			"kubectl apply -f crds.yaml of the same release, or make install in its source"))
-		g.Expect(lines).To(HaveLen(1))
-	})
-}
-
-// The schema follows the kind. A proxy may hide it.
-func TestFieldsThatAreNotPublished(t *testing.T) {
-	absent := apierrors.NewNotFound(schema.GroupResource{}, "")
+// The CRD is awaited only while the API server may serve it yet. The schema follows the kind, and a proxy may hide it.
+func TestHowLongTheCRDIsAwaited(t *testing.T) {
+	const noKind, older, notCompared = "waiting for their CRD", "waiting for that of this version", "starting without comparing them"
+	jobs := schema.GroupResource{Group: "batch.miracle.dev", Resource: "scaledjobs"}
+	forbidden, absent := apierrors.NewForbidden(jobs, "", nil), apierrors.NewNotFound(jobs, "")
+	unauthorized, unreachable := apierrors.NewUnauthorized("who are you?"), errors.New("connection refused")
+	failing := func(err error) needs { return served(&answering{errs: []error{err, err}}) }
+	silent := func(ctx context.Context) ([]byte, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	type row struct {
-		answers []any
-		waits   time.Duration
-		says    string
+		what  needs
+		after time.Duration
+		logs  string
+		err   OmegaMatcher // nil if what is needed is there in the end
 	}
 	bubble.Each(t, map[string]row{
-		"published at once":     {[]any{allFields}, 0, ""},
-		"published later":       {[]any{absent, absent, allFields}, 2 * time.Second, ""},
-		"never published":       {[]any{absent}, 5 * time.Second, "starting without comparing them"},
-		"forbidden":             {[]any{apierrors.NewForbidden(schema.GroupResource{}, "", nil)}, 0, "starting without comparing them"},
-		"the connection breaks": {[]any{errors.New("connection reset")}, 0, "starting without comparing them"},
+		"it is there": {what: served(remembering(newDiscovery(ofScaledJobs)))},
+		"it does not come": {served(remembering(newDiscovery())), time.Minute, noKind, MatchError(And(
+			ContainSubstring("install their CRD with kubectl apply -f crds.yaml of the same release, or make install in its source"),
+			ContainSubstring(`no matches for kind "ScaledJob"`),
+		))},
+		"no kind":      {failing(&apimeta.NoKindMatchError{}), 2 * time.Second, noKind, nil},
+		"no resource":  {failing(&apimeta.NoResourceMatchError{}), 2 * time.Second, noKind, nil},
+		"not yet":      {failing(apierrors.NewServiceUnavailable("starting")), 2 * time.Second, noKind, nil},
+		"unauthorized": {failing(unauthorized), 0, "", MatchError(unauthorized)},
+		"forbidden":    {failing(forbidden), 0, "", MatchError(forbidden)},
+		"unreachable":  {failing(unreachable), 0, "", MatchError(unreachable)},
+
+		"it is older": {fields(documents(noStatus, noStatus, allFields)), 2 * time.Second, older + `" "lacks"="status"`, nil},
+		"it stays older": {fields(documents(noStatus)), time.Minute, older, MatchError(
+			"the CRD is older than this operator and lacks the fields status: install that of this version with " +
+				"kubectl apply -f crds.yaml of the same release, or make install in its source",
+		)},
+		"fields published at once":         {what: fields(documents(allFields))},
+		"fields published later":           {fields(documents(absent, absent, allFields)), 2 * time.Second, "", nil},
+		"fields never published":           {fields(documents(absent)), 5 * time.Second, notCompared, nil},
+		"fields forbidden":                 {fields(documents(forbidden)), 0, notCompared, nil},
+		"fields while the connection ends": {fields(documents(errors.New("connection reset"))), 0, notCompared, nil},
+		"fields that are not answered":     {fields(silent), 5 * time.Second, notCompared, nil},
 	}, func(t *testing.T, g Gomega, c row) {
-		var lines []string
-		log := listen(&lines)
-		began := time.Now()
-		g.Expect(await(t.Context(), log, hasAllFields(documents(c.answers...), log))).To(BeTrue())
-		g.Expect(time.Since(began)).To(Equal(c.waits))
-		if c.says == "" {
-			g.Expect(lines).To(BeEmpty())
-			return
+		is := waitFor(t.Context(), c.what)
+		g.Expect(is.after).To(Equal(c.after))
+		g.Expect(is.met).To(Equal(c.err == nil))
+		if c.err == nil {
+			c.err = Succeed()
 		}
-		g.Expect(lines).To(ConsistOf(ContainSubstring(c.says)))
+		g.Expect(is.err).To(c.err)
+		lines := BeEmpty()
+		if c.logs != "" {
+			lines = ConsistOf(ContainSubstring(c.logs))
+		}
+		g.Expect(is.lines).To(lines)
 	})
 }
 
-func TestFieldsAreNotAwaitedForLong(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		hangs := func(ctx context.Context) ([]byte, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-		var lines []string
+func TestCRDThatComesLaterIsAwaited(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, g Gomega) {
+		discovery := newDiscovery()
 		began := time.Now()
-		g.Expect(await(t.Context(), logr.Discard(), hasAllFields(hangs, listen(&lines)))).To(BeTrue())
-		g.Expect(time.Since(began)).To(Equal(5 * time.Second))
-		g.Expect(lines).To(HaveLen(1))
+		discovery.PrependReactor("get", "group", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if time.Since(began) > 10*time.Second && len(discovery.Resources) == 1 {
+				discovery.Resources = append(discovery.Resources, ofScaledJobs)
+			}
+			return false, nil, nil
+		})
+		is := waitFor(t.Context(), served(remembering(discovery)))
+		g.Expect(is.lines).To(ConsistOf(ContainSubstring("waiting for their CRD")))
+		g.Expect(is).To(Equal(ended{met: true, after: 11 * time.Second, lines: is.lines}))
+	})
+}
+
+func TestWaitingForTheCRDEndsWithTheContext(t *testing.T) {
+	bubble.Each(t, map[string]bool{
+		"nothing is served": false, "the API server does not answer": true,
+	}, func(t *testing.T, g Gomega, hangs bool) {
+		discovery := newDiscovery()
+		answer := make(chan struct{})
+		defer close(answer)
+		if hangs {
+			discovery.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+				<-answer
+				return false, nil, nil
+			})
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second+time.Second/2)
+		defer cancel()
+		is := waitFor(ctx, served(remembering(discovery)))
+		g.Expect(is).To(Equal(ended{after: 3*time.Second + time.Second/2, lines: is.lines}))
 	})
 }

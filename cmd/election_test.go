@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"testing"
 	"time"
@@ -15,24 +14,8 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/leadership"
 	"miracle.dev/scaledjob-operator/test/kit/bubble"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
-
-func TestElectionHasTheTimesOfKubernetesUnlessTold(t *testing.T) {
-	g := NewWithT(t)
-	var out bytes.Buffer
-	o, err := parseOptions(nil, &out)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(o.election).
-		To(Equal(leadership.Timing{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}))
-
-	o, err = parseOptions([]string{
-		"--leader-elect-lease-duration=1m", "--leader-elect-renew-deadline=40s", "--leader-elect-retry-period=1500ms",
-	}, &out)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(o.election).
-		To(Equal(leadership.Timing{LeaseDuration: time.Minute, RenewDeadline: 40 * time.Second, RetryPeriod: 1500 * time.Millisecond}))
-	g.Expect(out.String()).To(BeEmpty())
-}
 
 func TestCheckElection(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
@@ -104,14 +87,6 @@ func TestTheMinimumThatIsToldIsOne(t *testing.T) {
 	}
 }
 
-func TestFlagsOfTheElectionAreChecked(t *testing.T) {
-	g := NewWithT(t)
-	var out bytes.Buffer
-	_, err := parseOptions([]string{"--leader-elect-lease-duration=9s"}, &out)
-	g.Expect(err).To(HaveOccurred())
-	g.Expect(out.String()).To(ContainSubstring("-leader-elect-lease-duration: must be more than 10s"))
-}
-
 func TestElectByNobody(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -126,11 +101,9 @@ func TestElectByNobody(t *testing.T) {
 func TestTheElectionLeavesTheConfigurationAsItIs(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	options, err := parseOptions([]string{"--leader-elect", "--leader-election-namespace=default"}, io.Discard)
-	g.Expect(err).NotTo(HaveOccurred())
+	options := must.Get(parseOptions([]string{"--leader-elect", "--leader-election-namespace=default"}, io.Discard))(g)
 	cluster := &rest.Config{Host: "https://192.0.2.1"}
-	lease, err := newLease(cluster, options)
-	g.Expect(err).NotTo(HaveOccurred())
+	lease := must.Get(newLease(cluster, options))(g)
 	g.Expect(lease).NotTo(BeNil())
 	g.Expect(cluster).To(Equal(&rest.Config{Host: "https://192.0.2.1"}))
 }

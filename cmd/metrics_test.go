@@ -20,6 +20,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // write writes a file in the way of a volume: a new file takes the place of the old one.
@@ -43,10 +44,8 @@ func serveMetrics(t *testing.T, options options) (url string) {
 	t.Helper()
 	g := NewWithT(t)
 	options.metricsAddress, options.metricsSecure = "127.0.0.1:0", true
-	access, err := newMetricsAccess(options)
-	g.Expect(err).NotTo(HaveOccurred())
-	server, err := metricsserver.NewServer(access.server, nil, nil)
-	g.Expect(err).NotTo(HaveOccurred())
+	access := must.Get(newMetricsAccess(options))(g)
+	server := must.Get(metricsserver.NewServer(access.server, nil, nil))(g)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	go func() {

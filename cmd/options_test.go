@@ -13,6 +13,9 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/leadership"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // These tests do not run in parallel: the client library stores the flag kubeconfig in a global variable.
@@ -20,49 +23,36 @@ func TestParseOptions(t *testing.T) {
 	g := NewWithT(t)
 	var out bytes.Buffer
 
-	o, err := parseOptions(nil, &out)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(o.metricsAddress).To(Equal("0"))
-	g.Expect(o.metricsSecure).To(BeTrue())
-	g.Expect(o.probeAddress).To(Equal(":8081"))
-	g.Expect(o.profileAddress).To(Equal("0"))
-	g.Expect(o.leaderElect).To(BeFalse())
-	g.Expect(o.leaderElectionID).To(Equal("scaledjob-operator.batch.miracle.dev"))
-	g.Expect(o.namespaces).To(BeEmpty())
-	g.Expect(o.workers).To(Equal(32))
-	g.Expect(o.configureNotifications).To(BeFalse())
-	g.Expect(o.fallbackInterval).To(Equal(5 * time.Second))
-	g.Expect(o.redisAllow).To(BeEmpty())
-	g.Expect(o.redisDeny).To(BeEmpty())
-	g.Expect(o.allowInsecureTLS).To(BeFalse())
-	g.Expect(o.serversPerNamespace).To(Equal(64))
-	g.Expect(o.connectionsPerServer).To(Equal(6))
+	parse := func(args ...string) options {
+		parsed := must.Get(parseOptions(args, &out))(g)
+		parsed.zap = options{}.zap // It has functions.
+		return parsed
+	}
+	g.Expect(parse()).To(Equal(options{
+		metricsAddress: "0", metricsSecure: true, metricsQueues: true, probeAddress: ":8081", profileAddress: "0",
+		leaderElectionID: "scaledjob-operator.batch.miracle.dev",
+		election:         leadership.Timing{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second},
+		workers:          32, fallbackInterval: 5 * time.Second, serversPerNamespace: 64, connectionsPerServer: 6,
+	}))
 
-	// The flags of the shipped Deployment, and all others.
-	o, err = parseOptions([]string{
-		"--leader-elect", "--metrics-bind-address=:8443", "--health-probe-bind-address=:8081",
+	// The flags of the shipped Deployment, and others.
+	g.Expect(parse(
+		"--leader-elect", "--metrics-bind-address=:8443", "--health-probe-bind-address=:8082",
+		"--leader-elect-lease-duration=1m", "--leader-elect-renew-deadline=40s", "--leader-elect-retry-period=1500ms",
 		"--leader-election-namespace=ops", "--leader-election-id=b.batch.miracle.dev", "--watch-namespaces=a, b,a,", "--max-concurrent-reconciles=4",
 		"--metrics-secure=false", "--configure-redis-notifications", "--polling-fallback-interval=0", "--zap-log-level=debug", "--zap-encoder=json",
 		"--redis-allow-cidrs=10.0.0.0/8, fd00::/8", "--redis-allow-cidrs=::ffff:127.0.0.1", "--redis-deny-cidrs=0.0.0.0/0,::/0",
 		"--allow-insecure-redis-tls", "--max-redis-servers-per-namespace=0", "--redis-connections-per-server=12",
-	}, &out)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(o.leaderElect).To(BeTrue())
-	g.Expect(o.metricsAddress).To(Equal(":8443"))
-	g.Expect(o.leaderElectionNamespace).To(Equal("ops"))
-	g.Expect(o.leaderElectionID).To(Equal("b.batch.miracle.dev"))
-	g.Expect(o.namespaces).To(Equal([]string{"a", "b"}))
-	g.Expect(o.workers).To(Equal(4))
-	g.Expect(o.metricsSecure).To(BeFalse())
-	g.Expect(o.configureNotifications).To(BeTrue())
-	g.Expect(o.fallbackInterval).To(BeZero())
-	g.Expect(o.redisAllow).To(Equal([]netip.Prefix{
-		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("127.0.0.1/32"),
+	)).To(Equal(options{
+		leaderElect: true, metricsAddress: ":8443", metricsQueues: true, probeAddress: ":8082", profileAddress: "0",
+		election:                leadership.Timing{LeaseDuration: time.Minute, RenewDeadline: 40 * time.Second, RetryPeriod: 1500 * time.Millisecond},
+		leaderElectionNamespace: "ops", leaderElectionID: "b.batch.miracle.dev", namespaces: []string{"a", "b"}, workers: 4,
+		configureNotifications: true, allowInsecureTLS: true, connectionsPerServer: 12,
+		redisAllow: []netip.Prefix{
+			netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("127.0.0.1/32"),
+		},
+		redisDeny: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")},
 	}))
-	g.Expect(o.redisDeny).To(Equal([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}))
-	g.Expect(o.allowInsecureTLS).To(BeTrue())
-	g.Expect(o.serversPerNamespace).To(BeZero())
-	g.Expect(o.connectionsPerServer).To(Equal(12))
 	g.Expect(out.String()).To(BeEmpty())
 }
 
@@ -90,15 +80,14 @@ func TestParseOptionsSaysWhatIsWrong(t *testing.T) {
 		"profiles on a host":    {[]string{"--pprof-bind-address=localhost:6060"}, notLoopback("localhost:6060")},
 		"profiles without port": {[]string{"--pprof-bind-address=127.0.0.1"}, notLoopback("127.0.0.1")},
 		"profiles nowhere":      {[]string{"--pprof-bind-address="}, notLoopback("")},
+		"a Lease for too short": {[]string{"--leader-elect-lease-duration=9s"}, "-leader-elect-lease-duration: must be more than 10s"},
 		"no such log level":     {[]string{"--zap-log-level=loud"}, "zap-log-level"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			var out bytes.Buffer
-			_, err := parseOptions(c.args, &out)
-			g.Expect(err).To(HaveOccurred())
-			g.Expect(out.String()).To(ContainSubstring(c.says))
-		})
+		g := NewWithT(t)
+		var out bytes.Buffer
+		_, err := parseOptions(c.args, &out)
+		g.Expect(err).To(HaveOccurred(), name)
+		g.Expect(out.String()).To(ContainSubstring(c.says), name)
 	}
 }
 
@@ -111,8 +100,7 @@ func notLoopback(address string) string {
 func TestProfilesAreServedOnLoopbackAddressesOnly(t *testing.T) {
 	g := NewWithT(t)
 	for _, address := range []string{"0", "127.0.0.1:6060", "127.1.2.3:0", "[::1]:6060"} {
-		o, err := parseOptions([]string{"--pprof-bind-address=" + address}, io.Discard)
-		g.Expect(err).NotTo(HaveOccurred())
+		o := must.Get(parseOptions([]string{"--pprof-bind-address=" + address}, io.Discard))(g)
 		g.Expect(o.profileAddress).To(Equal(address))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // owned returns a changed Job of the ScaledJob.
@@ -52,8 +53,7 @@ func TestSlimKeepsWhatCounts(t *testing.T) {
 	for i, job := range full {
 		job.UID, job.ResourceVersion = types.UID(rune('a'+i)), "7"
 		before := job.DeepCopy()
-		slimmed, err := Slim(job)
-		g.Expect(err).NotTo(HaveOccurred())
+		slimmed := must.Get(Slim(job))(g)
 		g.Expect(job).To(Equal(before), "the original Job is unchanged")
 		slim = append(slim, slimmed.(*batchv1.Job))
 	}
@@ -130,19 +130,15 @@ func TestSlimIsBounded(t *testing.T) {
 		job.OwnerReferences = append(job.OwnerReferences, other)
 		job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, Message: long}}
 	}
-	slimmed, err := Slim(owned(fill))
-	g.Expect(err).NotTo(HaveOccurred())
-	encoded, err := json.Marshal(slimmed)
-	g.Expect(err).NotTo(HaveOccurred())
+	slimmed := must.Get(Slim(owned(fill)))(g)
+	encoded := must.Get(json.Marshal(slimmed))(g)
 	g.Expect(len(encoded)).To(BeNumerically("<", 4<<10))
 	g.Expect(ControllerUID(slimmed.(*batchv1.Job))).To(Equal(types.UID("uid-1")), "it still counts")
 	g.Expect(Slim(slimmed)).To(Equal(slimmed), "once more changes nothing")
 
 	unowned := owned(fill, func(job *batchv1.Job) { job.OwnerReferences[0].Controller = nil })
-	slimmed, err = Slim(unowned)
-	g.Expect(err).NotTo(HaveOccurred())
-	encoded, err = json.Marshal(slimmed)
-	g.Expect(err).NotTo(HaveOccurred())
+	slimmed = must.Get(Slim(unowned))(g)
+	encoded = must.Get(json.Marshal(slimmed))(g)
 	g.Expect(len(encoded)).To(BeNumerically("<", 512))
 }
 

@@ -17,6 +17,8 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // document is the page with the tables of metrics. With -update, the test writes them.
@@ -38,10 +40,8 @@ func gatherAll(g Gomega) []*dto.MetricFamily {
 	all.Invalidated("redis")()
 	all.Ended("redis", "EOF")
 	all.Connections(func() map[string]int { return map[string]int{"redis": 3} })
-	families, err := registry.Gather()
-	g.Expect(err).NotTo(HaveOccurred())
-	problems, err := promlint.NewWithMetricFamilies(families).Lint()
-	g.Expect(err).NotTo(HaveOccurred())
+	families := must.Get(registry.Gather())(g)
+	problems := must.Get(promlint.NewWithMetricFamilies(families).Lint())(g)
 	g.Expect(problems).To(BeEmpty())
 	return families
 }
@@ -76,8 +76,7 @@ func table(families []*dto.MetricFamily, label string, others ...string) string 
 func TestTheDocumentHasAllMetrics(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	content, err := os.ReadFile(document)
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(document))(g)
 	families := gatherAll(g)
 	text := string(content)
 	for name, rows := range map[string]string{
@@ -118,8 +117,7 @@ func TestSeriesOfAScaledJobAreBounded(t *testing.T) {
 	metrics.Created(emails, "q", time.Second)
 	metrics.Finished(emails, true)
 	metrics.Finished(emails, false)
-	families, err := registry.Gather()
-	g.Expect(err).NotTo(HaveOccurred())
+	families := must.Get(registry.Gather())(g)
 	var count int
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
@@ -132,8 +130,7 @@ func TestSeriesOfAScaledJobAreBounded(t *testing.T) {
 			}
 		}
 	}
-	content, err := os.ReadFile(document)
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(document))(g)
 	g.Expect(string(content)).To(And(
 		ContainSubstring("at most %d series, and three for each of its keys", count-3),
 		ContainSubstring("at most %d conditions, %d for refused creates", len(conditions), len(refusing)),
@@ -142,8 +139,7 @@ func TestSeriesOfAScaledJobAreBounded(t *testing.T) {
 
 // constants returns the values of the constants in a file that the pattern finds.
 func constants(g Gomega, path, pattern string) (values []string) {
-	content, err := os.ReadFile(path)
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(path))(g)
 	for _, found := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(content), -1) {
 		values = append(values, found[1])
 	}

@@ -13,6 +13,8 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 var emails = types.NamespacedName{Namespace: "mail", Name: "emails"}
@@ -27,8 +29,7 @@ func newMetrics() (*Metrics, Registry) {
 // scrape returns all series with labels. The key is the name without "scaledjob_", followed by the values of the labels
 // in the order of their names. The value of a histogram is its number of observations.
 func scrape(g Gomega, registry prometheus.Gatherer) map[string]float64 {
-	families, err := registry.Gather()
-	g.Expect(err).NotTo(HaveOccurred())
+	families := must.Get(registry.Gather())(g)
 	series := map[string]float64{}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
@@ -203,8 +204,7 @@ func TestSeriesWithoutLabels(t *testing.T) {
 	metrics, registry := newMetrics()
 	metrics.Coalesced()
 	metrics.Read(time.Millisecond)
-	families, err := registry.Gather()
-	g.Expect(err).NotTo(HaveOccurred())
+	families := must.Get(registry.Gather())(g)
 	values := map[string]float64{}
 	for _, family := range families {
 		metric := family.GetMetric()[0]
@@ -220,8 +220,7 @@ func TestParkedRequests(t *testing.T) {
 	g := NewWithT(t)
 	metrics, registry := newMetrics()
 	parked := func() (values []float64) {
-		families, err := registry.Gather()
-		g.Expect(err).NotTo(HaveOccurred())
+		families := must.Get(registry.Gather())(g)
 		for _, family := range families {
 			for _, metric := range family.GetMetric() {
 				if family.GetName() == "scaledjob_reconciles_parked" {

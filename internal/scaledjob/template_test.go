@@ -19,6 +19,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // usual is a template as users write it.
@@ -62,13 +63,11 @@ func TestTemplateIsKept(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	template := usual(g)
-	slimmed, err := Slim(decoded(g, template))
-	g.Expect(err).NotTo(HaveOccurred())
+	slimmed := must.Get(Slim(decoded(g, template)))(g)
 	slim := slimmed.(*ScaledJob).DeepCopyObject().(*ScaledJob)
 	g.Expect(slim.Spec.JobTemplate).To(BeNil())
 	g.Expect(slim.Template.Hash).To(Equal(decoded(g, template).Template.Hash))
-	unpacked, err := slim.Template.Decode()
-	g.Expect(err).NotTo(HaveOccurred())
+	unpacked := must.Get(slim.Template.Decode())(g)
 	g.Expect(unpacked).To(Equal(template))
 	g.Expect(slim.ObjectMeta).To(Equal(metav1.ObjectMeta{
 		Name: "emails", Namespace: "mail", UID: "uid-1", ResourceVersion: "7", Generation: 2,
@@ -88,8 +87,7 @@ func TestTemplatesAreUsedUpToTheirLimit(t *testing.T) {
 	of := func(text string) *ScaledJob {
 		var sj ScaledJob
 		g.Expect(sj.UnmarshalJSON([]byte(`{"metadata":{"name":"emails"},"spec":{"queueName":"emails","jobTemplate":` + text + `}}`))).To(Succeed())
-		slim, err := Slim(&sj)
-		g.Expect(err).NotTo(HaveOccurred())
+		slim := must.Get(Slim(&sj))(g)
 		return slim.(*ScaledJob)
 	}
 	sized := func(form string, size int) string {
@@ -123,8 +121,7 @@ func TestTheHashIsThatOfTheJSON(t *testing.T) {
 	g := NewWithT(t)
 	const text = `{"metadata":{"labels":{"app":"a<b","team":"é"}},"spec":{"parallelism":1,"template":{"spec":{"containers":[{"image":"worker:1","name":"w"}]}}}}`
 	of := func(text string) string {
-		template, err := pack([]byte(text))
-		g.Expect(err).NotTo(HaveOccurred())
+		template := must.Get(pack([]byte(text)))(g)
 		return template.Hash
 	}
 	g.Expect(of(text)).To(Equal("y29oxnawp3uy"))
@@ -170,13 +167,10 @@ func TestTemplatesAreKnownWhileTheyAreHeld(t *testing.T) {
 	g := NewWithT(t)
 	isKnown := func(text string) bool { return recall([]byte(text)) != nil }
 	const text = `{"metadata":{"name":"held once"}}`
-	first, err := pack([]byte(text))
-	g.Expect(err).NotTo(HaveOccurred())
-	second, err := pack([]byte(text))
-	g.Expect(err).NotTo(HaveOccurred())
+	first := must.Get(pack([]byte(text)))(g)
+	second := must.Get(pack([]byte(text)))(g)
 	g.Expect(second.kept).To(BeIdenticalTo(first.kept))
-	other, err := pack([]byte(`{"metadata":{"name":"another"}}`))
-	g.Expect(err).NotTo(HaveOccurred())
+	other := must.Get(pack([]byte(`{"metadata":{"name":"another"}}`)))(g)
 	g.Expect(other.Hash).NotTo(Equal(first.Hash))
 	runtime.GC()
 	g.Expect(isKnown(text)).To(BeTrue())
@@ -202,8 +196,7 @@ func TestConditionsShareTheirStrings(t *testing.T) {
 	message := func() *byte {
 		sj := &ScaledJob{}
 		sj.Status.Conditions = []metav1.Condition{{Message: strings.Repeat("all is well ", 3)}}
-		slim, err := Slim(sj)
-		g.Expect(err).NotTo(HaveOccurred())
+		slim := must.Get(Slim(sj))(g)
 		t.Cleanup(func() { runtime.KeepAlive(slim) })
 		return unsafe.StringData(slim.(*ScaledJob).Status.Conditions[0].Message)
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // update writes the expected manifests again.
@@ -28,10 +29,8 @@ const examples = "testdata/keda"
 func convertFile(t *testing.T, path string) Result {
 	t.Helper()
 	g := NewWithT(t)
-	content, err := os.ReadFile(path)
-	g.Expect(err).NotTo(HaveOccurred())
-	objects, err := Parse(filepath.Base(path), content)
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(path))(g)
+	objects := must.Get(Parse(filepath.Base(path), content))(g)
 	return Convert(objects)
 }
 
@@ -70,8 +69,7 @@ func TestTheExamplesAreConvertedAsExpected(t *testing.T) {
 			if *update {
 				g.Expect(os.WriteFile(golden, []byte(is), 0o600)).To(Succeed())
 			}
-			expected, err := os.ReadFile(golden)
-			g.Expect(err).NotTo(HaveOccurred())
+			expected := must.Get(os.ReadFile(golden))(g)
 			g.Expect(is).To(Equal(string(expected)))
 		})
 	}
@@ -155,8 +153,7 @@ func only(t *testing.T, fields string) scaledjobv1.ScaledJob {
 		"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledJob", "metadata": map[string]any{"name": "it"}, "spec": spec,
 	})
 	g.Expect(err).NotTo(HaveOccurred())
-	objects, err := Parse("it.yaml", content)
-	g.Expect(err).NotTo(HaveOccurred())
+	objects := must.Get(Parse("it.yaml", content))(g)
 	result := Convert(objects)
 	g.Expect(result.Manifests).To(HaveLen(1), "%v", result.Unmapped)
 	var sj scaledjobv1.ScaledJob

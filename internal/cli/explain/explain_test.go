@@ -24,6 +24,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/scaling"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // update writes the expected texts again.
@@ -274,8 +275,7 @@ func TestExplanationForPrograms(t *testing.T) {
 	g := NewWithT(t)
 	about := situations["balance"](t)
 	about.Now = now
-	encoded, err := json.MarshalIndent(Explain(about), "", "  ")
-	g.Expect(err).NotTo(HaveOccurred())
+	encoded := must.Get(json.MarshalIndent(Explain(about), "", "  "))(g)
 	expectFile(g, "balance.json", string(encoded)+"\n")
 }
 
@@ -285,8 +285,7 @@ func expectFile(g Gomega, name, is string) {
 	if *update {
 		g.Expect(os.WriteFile(path, []byte(is), 0o600)).To(Succeed())
 	}
-	expected, err := os.ReadFile(path)
-	g.Expect(err).NotTo(HaveOccurred())
+	expected := must.Get(os.ReadFile(path))(g)
 	g.Expect(is).To(Equal(string(expected)))
 }
 

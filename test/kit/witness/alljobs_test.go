@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestAllJobsCountsWhatIsGoneToo(t *testing.T) {
@@ -19,13 +21,10 @@ func TestAllJobsCountsWhatIsGoneToo(t *testing.T) {
 	first.Namespace, second.Namespace, stray.Namespace = "team", "team", "team"
 	first.OwnerReferences[0].Name, second.OwnerReferences[0].Name, stray.OwnerReferences = "emails", "orders", nil
 	clients := fake.NewClientset(first)
-	all, err := WatchAll(clients)
-	g.Expect(err).NotTo(HaveOccurred())
+	all := must.Get(WatchAll(clients))(g)
 	api := clients.BatchV1().Jobs("team")
-	_, err = api.Create(t.Context(), second, metav1.CreateOptions{})
-	g.Expect(err).NotTo(HaveOccurred())
-	_, err = api.Create(t.Context(), stray, metav1.CreateOptions{})
-	g.Expect(err).NotTo(HaveOccurred())
+	must.Get(api.Create(t.Context(), second, metav1.CreateOptions{}))(g)
+	must.Get(api.Create(t.Context(), stray, metav1.CreateOptions{}))(g)
 	g.Eventually(all.EverIn).WithArguments("team").WithTimeout(catchUpTimeout).Should(Equal(3))
 
 	g.Expect(api.Delete(t.Context(), "first", metav1.DeleteOptions{})).To(Succeed())

@@ -14,6 +14,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestWitnessOutlivesTheAPIServer(t *testing.T) {
@@ -24,13 +25,11 @@ func TestWitnessOutlivesTheAPIServer(t *testing.T) {
 	const restarts = 2
 	ctx, cancel := context.WithTimeout(t.Context(), catchUpTimeout)
 	defer cancel()
-	w, err := Start(t.Context(), control.Config(), object, func() int { return restarts })
-	g.Expect(err).NotTo(HaveOccurred())
+	w := must.Get(Start(t.Context(), control.Config(), object, func() int { return restarts }))(g)
 	for i := range restarts {
 		// A change of something else, from before which an API server that has been
 		// restarted cannot tell what happened to Jobs.
-		_, err := control.CreateNamespace(ctx, "other")
-		g.Expect(err).NotTo(HaveOccurred())
+		must.Get(control.CreateNamespace(ctx, "other"))(g)
 		g.Expect(control.RestartAPIServer(ctx)).To(Succeed())
 		g.Expect(w.createOwned(ctx, fmt.Sprint("job-", i))).To(Succeed())
 		g.Expect(w.AwaitCreated(ctx, i+1)).To(Succeed())

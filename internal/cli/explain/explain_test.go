@@ -4,6 +4,7 @@
 package explain
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -108,78 +109,85 @@ func readySince(since time.Time) corev1.PodStatus {
 	}}}
 }
 
-const plain = `{queueName: emails, redisAddress: "redis:6379", threshold: 10, maxReplicas: 20, jobTemplate: {spec: {template: {spec: {containers: []}}}}}`
+const (
+	plain  = `{queueName: emails, redisAddress: "redis:6379", threshold: 10, maxReplicas: 20, jobTemplate: {spec: {template: {spec: {containers: []}}}}}`
+	events = `{queues: [{name: events, type: Stream, stream: {consumerGroup: workers}}], redisAddress: "redis:6379", threshold: 2, ` +
+		`scalingStrategy: {type: Accurate}, jobTemplate: {spec: {template: {spec: {containers: []}}}}}`
+)
+
+var (
+	accurate   = strings.Replace(plain, "threshold: 10", "threshold: 1, scalingStrategy: {type: Accurate}", 1)
+	unreadable = []string{"You may not list Jobs: the numbers are those of the status.", "You may not list Pods: it is not known what they wait for."}
+)
+
+// situation is a ScaledJob of this spec, or a plain one, and what else is known of it: all, unless something is unreadable.
+type situation struct {
+	spec, status string
+	change       func(*scaledjobv1.ScaledJob)
+	Facts
+}
+
+// facts returns what is explained.
+func (s situation) facts(t *testing.T) Facts {
+	t.Helper()
+	s.ScaledJob, s.Now = parse(t, cmp.Or(s.spec, plain), s.status), now
+	s.JobsKnown, s.PodsKnown = s.Unreadable == nil, s.Unreadable == nil
+	if s.change != nil {
+		s.change(s.ScaledJob)
+	}
+	return s.Facts
+}
 
 // situations are what is explained, by the names of the files with the texts.
-var situations = map[string]func(*testing.T) Facts{
-	"balance": func(t *testing.T) Facts {
-		t.Helper()
-		return Facts{
-			ScaledJob: parse(t, plain, `{queueDepth: 47, desiredJobs: 5, activeJobs: 5, mode: Tracking, queues: [{name: emails, depth: 47}]}`),
+var situations = map[string]situation{
+	"balance": {
+		status: `{queueDepth: 47, desiredJobs: 5, activeJobs: 5, mode: Tracking, queues: [{name: emails, depth: 47}]}`,
+		Facts: Facts{
 			Jobs: []*batchv1.Job{
 				newJob("a", ready), newJob("b", ready), newJob("c", ready), newJob("d"), newJob("e"), newJob("f", ended(batchv1.JobComplete)),
 			},
-			Pods:      []*corev1.Pod{newPod("d", pulling()), newPod("e", unschedulable())},
-			JobsKnown: true, PodsKnown: true,
-		}
+			Pods: []*corev1.Pod{newPod("d", pulling()), newPod("e", unschedulable())},
+		},
 	},
-	"nothing-reported": func(t *testing.T) Facts {
-		t.Helper()
-		facts := Facts{ScaledJob: parse(t, plain, `{conditions: []}`), JobsKnown: true, PodsKnown: true}
-		facts.ScaledJob.Status.ObservedGeneration = 0
-		return facts
+	"nothing-reported": {
+		status: `{conditions: []}`, change: func(sj *scaledjobv1.ScaledJob) { sj.Status.ObservedGeneration = 0 },
 	},
-	"at-the-maximum": func(t *testing.T) Facts {
-		t.Helper()
-		return Facts{
-			ScaledJob: parse(t, strings.Replace(plain, "maxReplicas: 20", "maxReplicas: 1", 1), `{queueDepth: 47, desiredJobs: 1, mode: Events, `+
-				`queues: [{name: emails, depth: 47}], conditions: [{type: ScalingLimited, status: "True", reason: AtMaxReplicas, `+
-				`message: "More Jobs are due than spec.maxReplicas allows. Raise it to process the queue faster."}]}`),
-			Jobs: []*batchv1.Job{newJob("a", ready)}, JobsKnown: true, PodsKnown: true,
-		}
+	"at-the-maximum": {
+		spec: strings.Replace(plain, "maxReplicas: 20", "maxReplicas: 1", 1),
+		status: `{queueDepth: 47, desiredJobs: 1, mode: Events, queues: [{name: emails, depth: 47}], conditions: [{type: ScalingLimited, ` +
+			`status: "True", reason: AtMaxReplicas, message: "More Jobs are due than spec.maxReplicas allows. Raise it to process the queue faster."}]}`,
+		Facts: Facts{Jobs: []*batchv1.Job{newJob("a", ready)}},
 	},
-	"several-queues": func(t *testing.T) Facts {
-		t.Helper()
-		return Facts{
-			ScaledJob: parse(t, `{queues: [{name: urgent, threshold: 1}, {name: bulk, threshold: 100}, {name: working, role: InProgress, threshold: 1}], `+
-				`redisAddress: "redis:6379", threshold: 1, spareReplicas: 2, minReplicas: 1, jobTemplate: {spec: {template: {spec: {containers: []}}}}}`,
-				`{queueDepth: 255, desiredJobs: 10, mode: Events, queues: [{name: urgent, depth: 3}, {name: bulk, depth: 250}, {name: working, depth: 2}]}`),
-			JobsKnown: true, PodsKnown: true,
-		}
+	"several-queues": {
+		spec: `{queues: [{name: urgent, threshold: 1}, {name: bulk, threshold: 100}, {name: working, role: InProgress, threshold: 1}], ` +
+			`redisAddress: "redis:6379", threshold: 1, spareReplicas: 2, minReplicas: 1, jobTemplate: {spec: {template: {spec: {containers: []}}}}}`,
+		status: `{queueDepth: 255, desiredJobs: 10, mode: Events, queues: [{name: urgent, depth: 3}, {name: bulk, depth: 250}, {name: working, depth: 2}]}`,
 	},
-	"accurate": func(t *testing.T) Facts {
-		t.Helper()
-		return Facts{
-			ScaledJob: parse(t, strings.Replace(plain, "threshold: 10", "threshold: 1, scalingStrategy: {type: Accurate}", 1),
-				`{queueDepth: 1, desiredJobs: 2, mode: Events, queues: [{name: emails, depth: 1}]}`),
-			Jobs:      []*batchv1.Job{newJob("a", ready), newJob("b", ready)},
-			Pods:      []*corev1.Pod{newPod("a", readySince(now.Add(-time.Hour))), newPod("b", readySince(now.Add(-time.Second)))},
-			JobsKnown: true, PodsKnown: true,
-		}
+	"accurate": {
+		spec:   accurate,
+		status: `{queueDepth: 1, desiredJobs: 2, mode: Events, queues: [{name: emails, depth: 1}]}`,
+		Facts: Facts{
+			Jobs: []*batchv1.Job{newJob("a", ready), newJob("b", ready)},
+			Pods: []*corev1.Pod{newPod("a", readySince(now.Add(-time.Hour))), newPod("b", readySince(now.Add(-time.Second)))},
+		},
 	},
-	"nothing-readable": func(t *testing.T) Facts {
-		t.Helper()
-		return Facts{
-			ScaledJob: parse(t, strings.Replace(plain, "threshold: 10", "threshold: 1, scalingStrategy: {type: Accurate}", 1),
-				`{queueDepth: 1, desiredJobs: 2, activeJobs: 3, pendingJobs: 1, failedJobs: 4, mode: Polling, queues: [{name: emails, depth: 1}]}`),
-			Unreadable: []string{"You may not list Jobs: the numbers are those of the status.", "You may not list Pods: it is not known what they wait for."},
-		}
+	"nothing-readable": {
+		spec:   accurate,
+		status: `{queueDepth: 1, desiredJobs: 2, activeJobs: 3, pendingJobs: 1, failedJobs: 4, mode: Polling, queues: [{name: emails, depth: 1}]}`,
+		Facts:  Facts{Unreadable: unreadable},
 	},
-	"suspended-by-kueue": func(t *testing.T) Facts {
-		t.Helper()
-		return Facts{
-			ScaledJob: parse(t, plain, `{queueDepth: 20, desiredJobs: 2, mode: Events, queues: [{name: emails, depth: 20}], conditions: [{type: ScalingLimited, `+
-				`status: "True", reason: JobsSuspended, message: "Messages are outstanding, and all 2 active Jobs are suspended, so that none runs."}]}`),
+	"suspended-by-kueue": {
+		status: `{queueDepth: 20, desiredJobs: 2, mode: Events, queues: [{name: emails, depth: 20}], conditions: [{type: ScalingLimited, ` +
+			`status: "True", reason: JobsSuspended, message: "Messages are outstanding, and all 2 active Jobs are suspended, so that none runs."}]}`,
+		Facts: Facts{
 			Jobs:      []*batchv1.Job{newJob("a", suspended), newJob("b", suspended)},
 			Workloads: []Workload{{Job: "a", Message: "couldn't assign flavors to pod set main: insufficient unused quota"}},
-			JobsKnown: true, PodsKnown: true,
-		}
+		},
 	},
-	"quota-for-pods": func(t *testing.T) Facts {
-		t.Helper()
-		return Facts{
-			ScaledJob: parse(t, plain, `{queueDepth: 20, desiredJobs: 2, mode: Events, queues: [{name: emails, depth: 20}]}`),
-			Jobs:      []*batchv1.Job{newJob("a"), newJob("b")},
+	"quota-for-pods": {
+		status: `{queueDepth: 20, desiredJobs: 2, mode: Events, queues: [{name: emails, depth: 20}]}`,
+		Facts: Facts{
+			Jobs: []*batchv1.Job{newJob("a"), newJob("b")},
 			Events: []corev1.Event{{
 				InvolvedObject: corev1.ObjectReference{Kind: "Job", UID: "a"}, Reason: "FailedCreate",
 				Message: `Error creating: pods "a-x7d" is forbidden: exceeded quota: few, requested: pods=1, used: pods=3, limited: pods=3`,
@@ -191,81 +199,51 @@ var situations = map[string]func(*testing.T) Facts{
 					Used: corev1.ResourceList{"pods": resource.MustParse("3"), "count/jobs.batch": resource.MustParse("2")},
 				},
 			}},
-			JobsKnown: true, PodsKnown: true,
-		}
+		},
 	},
-	"not-activated": func(t *testing.T) Facts {
-		t.Helper()
-		return Facts{
-			ScaledJob: parse(t, strings.Replace(plain, "threshold: 10", "threshold: 10, activationThreshold: 50, maxWaitSeconds: 60", 1),
-				`{queueDepth: 47, desiredJobs: 0, mode: Events, queues: [{name: emails, depth: 47}]}`),
-			JobsKnown: true, PodsKnown: true,
-		}
+	"not-activated": {
+		spec:   strings.Replace(plain, "threshold: 10", "threshold: 10, activationThreshold: 50, maxWaitSeconds: 60", 1),
+		status: `{queueDepth: 47, desiredJobs: 0, mode: Events, queues: [{name: emails, depth: 47}]}`,
 	},
-	"pause": func(t *testing.T) Facts {
-		t.Helper()
-		return Facts{
-			ScaledJob: parse(t, plain, `{queueDepth: 47, desiredJobs: 5, mode: Polling, creationPausedUntil: "2026-03-01T12:00:25Z", `+
-				`queues: [{name: emails, depth: 47}], conditions: [{type: NotificationsActive, status: "False", reason: NotConfigured, `+
-				`message: "Redis sends no notifications."}, {type: ScalingLimited, status: "True", reason: JobsFailing, `+
-				`message: "The last Jobs to finish have all failed."}]}`),
-			Jobs:      []*batchv1.Job{newJob("a", ended(batchv1.JobFailed))},
-			JobsKnown: true, PodsKnown: true,
-		}
+	"pause": {
+		status: `{queueDepth: 47, desiredJobs: 5, mode: Polling, creationPausedUntil: "2026-03-01T12:00:25Z", ` +
+			`queues: [{name: emails, depth: 47}], conditions: [{type: NotificationsActive, status: "False", reason: NotConfigured, ` +
+			`message: "Redis sends no notifications."}, {type: ScalingLimited, status: "True", reason: JobsFailing, ` +
+			`message: "The last Jobs to finish have all failed."}]}`,
+		Facts: Facts{Jobs: []*batchv1.Job{newJob("a", ended(batchv1.JobFailed))}},
 	},
-	"surplus-and-suspended": func(t *testing.T) Facts {
-		t.Helper()
-		facts := Facts{
-			ScaledJob: parse(t, `{suspend: true, `+plain[1:], `{queueDepth: 1, desiredJobs: 1, mode: Events, queues: [{name: emails, depth: 1}]}`),
-			Jobs:      []*batchv1.Job{newJob("a", ready), newJob("b", ready)},
-			JobsKnown: true, PodsKnown: true,
-		}
-		facts.ScaledJob.Generation = 2
-		return facts
+	"surplus-and-suspended": {
+		spec:   `{suspend: true, ` + plain[1:],
+		status: `{queueDepth: 1, desiredJobs: 1, mode: Events, queues: [{name: emails, depth: 1}]}`,
+		change: func(sj *scaledjobv1.ScaledJob) { sj.Generation = 2 },
+		Facts:  Facts{Jobs: []*batchv1.Job{newJob("a", ready), newJob("b", ready)}},
 	},
-	"live": func(t *testing.T) Facts {
-		t.Helper()
-		return Facts{
-			ScaledJob: parse(t, `{queues: [{name: events, type: Stream, stream: {consumerGroup: workers}}], redisAddress: "redis:6379", threshold: 2, `+
-				`scalingStrategy: {type: Accurate}, jobTemplate: {spec: {template: {spec: {containers: []}}}}}`,
-				`{queueDepth: 1, desiredJobs: 1, mode: Events, queues: [{name: events, depth: 1}]}`),
-			Live:      []scaling.Queue{{Waiting: 7, InProgress: 3, Threshold: 2}},
-			Jobs:      []*batchv1.Job{newJob("a", ready)},
-			Pods:      []*corev1.Pod{newPod("a", readySince(now.Add(-time.Hour)))},
-			JobsKnown: true, PodsKnown: true,
-		}
+	"live": {
+		spec:   events,
+		status: `{queueDepth: 1, desiredJobs: 1, mode: Events, queues: [{name: events, depth: 1}]}`,
+		Facts: Facts{
+			Live: []scaling.Queue{{Waiting: 7, InProgress: 3, Threshold: 2}},
+			Jobs: []*batchv1.Job{newJob("a", ready)},
+			Pods: []*corev1.Pod{newPod("a", readySince(now.Add(-time.Hour)))},
+		},
 	},
-	"stream-of-the-status": func(t *testing.T) Facts {
-		t.Helper()
-		return Facts{
-			ScaledJob: parse(t, `{queues: [{name: events, type: Stream, stream: {consumerGroup: workers}}], redisAddress: "redis:6379", threshold: 2, `+
-				`scalingStrategy: {type: Accurate}, jobTemplate: {spec: {template: {spec: {containers: []}}}}}`,
-				`{queueDepth: 10, desiredJobs: 5, claimedJobs: 1, activeJobs: 5, pendingJobs: 4, mode: Events, `+
-					`queues: [{name: events, depth: 10, pendingEntries: 3}]}`),
-			Unreadable: []string{"You may not list Jobs: the numbers are those of the status.", "You may not list Pods: it is not known what they wait for."},
-		}
+	"stream-of-the-status": {
+		spec: events,
+		status: `{queueDepth: 10, desiredJobs: 5, claimedJobs: 1, activeJobs: 5, pendingJobs: 4, mode: Events, ` +
+			`queues: [{name: events, depth: 10, pendingEntries: 3}]}`,
+		Facts: Facts{Unreadable: unreadable},
 	},
-	"unreachable": func(t *testing.T) Facts {
-		t.Helper()
-		return Facts{
-			ScaledJob: parse(t, plain, `{conditions: [{type: Ready, status: "False", reason: Unreachable, message: "The server does not answer. Check the address."}, `+
-				`{type: QueueConnected, status: "False", reason: Unreachable, message: "The server does not answer. Check the address."}]}`),
-			JobsKnown: true, PodsKnown: true,
-		}
+	"unreachable": {
+		status: `{conditions: [{type: Ready, status: "False", reason: Unreachable, message: "The server does not answer. Check the address."}, ` +
+			`{type: QueueConnected, status: "False", reason: Unreachable, message: "The server does not answer. Check the address."}]}`,
 	},
 }
 
 func TestExplanations(t *testing.T) {
 	t.Parallel()
-	for name, facts := range situations {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			about := facts(t)
-			about.Now = now
-			explanation := Explain(about)
-			expectFile(g, name+".golden", explanation.Text(100))
-		})
+	for name, about := range situations {
+		explanation := Explain(about.facts(t))
+		expectFile(NewWithT(t), name+".golden", explanation.Text(100))
 	}
 }
 
@@ -273,9 +251,7 @@ func TestExplanations(t *testing.T) {
 func TestExplanationForPrograms(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	about := situations["balance"](t)
-	about.Now = now
-	encoded := must.Get(json.MarshalIndent(Explain(about), "", "  "))(g)
+	encoded := must.Get(json.MarshalIndent(Explain(situations["balance"].facts(t)), "", "  "))(g)
 	expectFile(g, "balance.json", string(encoded)+"\n")
 }
 
@@ -293,7 +269,7 @@ func expectFile(g Gomega, name, is string) {
 func TestTextIsAsWideAsTheTerminal(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	explanation := Explain(situations["pause"](t))
+	explanation := Explain(situations["pause"].facts(t))
 	for width := range 40 {
 		g.Expect(explanation.Text(width)).NotTo(BeEmpty(), "however narrow it is")
 	}

@@ -186,6 +186,14 @@ func inBubble(t *testing.T, sj *scaledjobv1.ScaledJob, test func(ctx context.Con
 	bubble.Test(t, func(t *testing.T) { test(t.Context(), newFakeEnv(t, sj)) })
 }
 
+// inBubbles is inBubble for each row of a table.
+func inBubbles[R any](
+	t *testing.T, sj *scaledjobv1.ScaledJob, rows map[string]R, test func(ctx context.Context, w *fakeEnv, row R),
+) {
+	t.Helper()
+	bubble.Each(t, rows, func(t *testing.T, _ Gomega, row R) { test(t.Context(), newFakeEnv(t, sj), row) })
+}
+
 // cacheIsAt sets the resource version of the Job cache.
 func (w *fakeEnv) cacheIsAt(version string) { w.Expect(w.store.Replace(nil, version)).To(Succeed()) }
 

@@ -47,9 +47,8 @@ func TestPendingJobsAreBounded(t *testing.T) {
 }
 
 func TestSpareJobsAreRefilled(t *testing.T) {
-	sj := scaledJob()
-	sj.Spec.QueueName, sj.Spec.Threshold, sj.Spec.SpareReplicas = "", 1, 2
-	sj.Spec.Queues = []scaledjobv1.Queue{{Name: "waiting"}, {Name: "busy", Role: scaledjobv1.RoleInProgress}}
+	sj := ofQueues(scaledjobv1.Queue{Name: "waiting"}, scaledjobv1.Queue{Name: "busy", Role: scaledjobv1.RoleInProgress})
+	sj.Spec.Threshold, sj.Spec.SpareReplicas = 1, 2
 	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
 		w.reconcile(ctx)
 		w.Expect(w.names()).To(HaveLen(2))
@@ -141,9 +140,10 @@ func TestMessagesWithTheirJobsDoNotWait(t *testing.T) {
 
 // Neither edits of the queues nor one while Redis can't be read after a restart make messages wait for longer.
 func TestEditsDoNotMakeMessagesWaitForLonger(t *testing.T) {
-	t.Parallel()
 	const longest = time.Minute
-	for name, edit := range map[string]func(ctx context.Context, w *fakeEnv){
+	sj := batching()
+	sj.Spec.QueueName, sj.Spec.Queues = "", []scaledjobv1.Queue{{Name: emailQueue}}
+	inBubbles(t, sj, map[string]func(ctx context.Context, w *fakeEnv){
 		"of the queues": func(ctx context.Context, w *fakeEnv) {
 			for i := range 2 {
 				time.Sleep(longest / 2)
@@ -162,18 +162,12 @@ func TestEditsDoNotMakeMessagesWaitForLonger(t *testing.T) {
 			w.queues.SetDepth(emailQueue, 12)
 			w.reconcileAfter(ctx, longest)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			sj := batching()
-			sj.Spec.QueueName, sj.Spec.Queues = "", []scaledjobv1.Queue{{Name: emailQueue}}
-			inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
-				w.reconcileAt(ctx, 12)
-				w.awaitNumbers(ctx)
-				edit(ctx, w)
-				w.Expect(w.names()).To(HaveLen(2))
-			})
-		})
-	}
+	}, func(ctx context.Context, w *fakeEnv, edit func(ctx context.Context, w *fakeEnv)) {
+		w.reconcileAt(ctx, 12)
+		w.awaitNumbers(ctx)
+		edit(ctx, w)
+		w.Expect(w.names()).To(HaveLen(2))
+	})
 }
 
 // Once the messages of a batch have their Jobs, further messages are the next batch, although the queue is never empty.
@@ -195,11 +189,8 @@ func TestMicroBatchesFollowEachOther(t *testing.T) {
 // The times of messages are in the status. They stay over edits of other fields, failed reads and restarts, and go with
 // their queue.
 func TestTimesOfMessages(t *testing.T) {
-	sj := scaledJob()
-	sj.Spec.QueueName = ""
 	stream := scaledjobv1.Queue{Name: "events", Type: scaledjobv1.QueueStream}
-	sj.Spec.Queues = []scaledjobv1.Queue{stream}
-	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
+	inBubble(t, ofQueues(stream), func(ctx context.Context, w *fakeEnv) {
 		began := time.Now()
 		w.queues.oldest = []time.Time{began.Add(-time.Minute)}
 		status := func() scaledjobv1.QueueStatus {
@@ -240,9 +231,7 @@ func TestTimesOfMessages(t *testing.T) {
 
 // Messages that arrive while Redis is asked for the oldest one get their Jobs after that. So a slow server is asked seldom.
 func TestASlowServerIsSeldomAskedForTheOldestMessage(t *testing.T) {
-	sj := scaledJob()
-	sj.Spec.QueueName, sj.Spec.Queues = "", []scaledjobv1.Queue{{Name: "events", Type: scaledjobv1.QueueStream}}
-	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
+	inBubble(t, ofQueues(scaledjobv1.Queue{Name: "events", Type: scaledjobv1.QueueStream}), func(ctx context.Context, w *fakeEnv) {
 		w.queues.oldest, w.queues.oldestTakes = []time.Time{time.Now()}, 200*time.Millisecond
 		w.queues.SetDepth("events", 5)
 		began := time.Now()

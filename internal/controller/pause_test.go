@@ -88,60 +88,50 @@ func TestFailingJobsPauseCreation(t *testing.T) {
 
 // Notifications count as much as depths. A queue that could not be observed is no evidence of missing progress.
 func TestJobsThatMadeProgressPauseNothing(t *testing.T) {
-	t.Parallel()
-	for name, progress := range map[string]func(w *fakeEnv, round int){
+	inBubbles(t, scaledJob(), map[string]func(w *fakeEnv, round int){
 		"one message less": func(w *fakeEnv, round int) { w.queues.SetDepth(emailQueue, int64(29-round)) },
 		"a notification that a message left": func(w *fakeEnv, _ int) {
 			w.watcher.state.LastEnd = time.Now()
 		},
 		"a new subscription": func(w *fakeEnv, _ int) { w.watcher.state.Since = time.Now() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
-				w.reconcileAt(ctx, 30)
-				for round := range 5 {
-					time.Sleep(time.Second)
-					w.finishActive(ctx, batchv1.JobComplete)
-					progress(w, round)
-					w.reconcile(ctx)
-				}
-				w.Expect(w.names()).To(HaveLen(3 + 5*3))
-				w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
-			})
-		})
-	}
+	}, func(ctx context.Context, w *fakeEnv, progress func(w *fakeEnv, round int)) {
+		w.reconcileAt(ctx, 30)
+		for round := range 5 {
+			time.Sleep(time.Second)
+			w.finishActive(ctx, batchv1.JobComplete)
+			progress(w, round)
+			w.reconcile(ctx)
+		}
+		w.Expect(w.names()).To(HaveLen(3 + 5*3))
+		w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
+	})
 }
 
 func TestRefusedCreatesPauseCreation(t *testing.T) {
-	t.Parallel()
-	for name, refusal := range map[string]error{
+	inBubbles(t, scaledJob(), map[string]error{
 		"forbidden": errForbidden,
 		"invalid":   apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "", nil),
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
-				w.queues.SetDepth(emailQueue, 200)
-				w.onCreate = refuse(refusal)
-				for attempt, pause := range []time.Duration{10 * time.Second, 20 * time.Second} {
-					result := w.reconcile(ctx)
-					w.reconcile(ctx)
-					w.Expect(w.names()).To(HaveLen(attempt + 1))
-					w.Expect(result.RequeueAfter).To(BeNumerically("<=", pause))
-					w.Expect(w.limited(ctx)).To(Equal("CreateRefused"))
-					w.Expect(w.watcher.idle).To(BeTrue())
-					w.Expect(w.scrape()["scaledjob_reconcile_errors_total"]).To(BeEquivalentTo(attempt+1),
-						"it counts as an error")
-					time.Sleep(pause)
-				}
-				w.Expect(w.events.reasons).To(Equal([]string{"CreateRefused"}))
+	}, func(ctx context.Context, w *fakeEnv, refusal error) {
+		w.queues.SetDepth(emailQueue, 200)
+		w.onCreate = refuse(refusal)
+		for attempt, pause := range []time.Duration{10 * time.Second, 20 * time.Second} {
+			result := w.reconcile(ctx)
+			w.reconcile(ctx)
+			w.Expect(w.names()).To(HaveLen(attempt + 1))
+			w.Expect(result.RequeueAfter).To(BeNumerically("<=", pause))
+			w.Expect(w.limited(ctx)).To(Equal("CreateRefused"))
+			w.Expect(w.watcher.idle).To(BeTrue())
+			w.Expect(w.scrape()["scaledjob_reconcile_errors_total"]).To(BeEquivalentTo(attempt+1),
+				"it counts as an error")
+			time.Sleep(pause)
+		}
+		w.Expect(w.events.reasons).To(Equal([]string{"CreateRefused"}))
 
-				w.onCreate = send
-				w.reconcile(ctx)
-				w.Expect(w.jobs(ctx)).To(HaveLen(20))
-				w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
-			})
-		})
-	}
+		w.onCreate = send
+		w.reconcile(ctx)
+		w.Expect(w.jobs(ctx)).To(HaveLen(20))
+		w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
+	})
 }
 
 // A refusal is no end of a pause, although nothing can be created that would show whether Jobs still fail.
@@ -168,11 +158,11 @@ func TestARefusalDoesNotEndAPauseOfFailingJobs(t *testing.T) {
 // With a new template, or the end of a suspension, the user signals that the cause is fixed. Another edit, or a new default of
 // the CRD, is no such signal.
 func TestPausesEndByTheHandOfTheUser(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type row struct {
 		ends   bool
 		change func(ctx context.Context, w *fakeEnv)
-	}{
+	}
+	inBubbles(t, scaledJob(), map[string]row{
 		"another image": {true, func(ctx context.Context, w *fakeEnv) { w.edit(ctx, anotherImage) }},
 		"suspended and resumed": {true, func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
@@ -200,52 +190,44 @@ func TestPausesEndByTheHandOfTheUser(t *testing.T) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = new(int32(50)) })
 		}},
 		"a default that the CRD gains": {false, func(ctx context.Context, w *fakeEnv) { w.reread(ctx, anotherImage) }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
-				w.reconcileAt(ctx, 30)
-				w.finishActive(ctx, batchv1.JobFailed)
-				w.reconcile(ctx)
-				w.Expect(w.names()).To(HaveLen(3))
+	}, func(ctx context.Context, w *fakeEnv, c row) {
+		w.reconcileAt(ctx, 30)
+		w.finishActive(ctx, batchv1.JobFailed)
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(3))
 
-				time.Sleep(2 * time.Second) // for two more changes of conditions
-				c.change(ctx, w)
-				w.reconcile(ctx)
-				if c.ends {
-					w.Expect(w.names()).To(HaveLen(6))
-					w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
-				} else {
-					w.Expect(w.names()).To(HaveLen(3))
-					w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
-				}
-			})
-		})
-	}
+		time.Sleep(2 * time.Second) // for two more changes of conditions
+		c.change(ctx, w)
+		w.reconcile(ctx)
+		if c.ends {
+			w.Expect(w.names()).To(HaveLen(6))
+			w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
+		} else {
+			w.Expect(w.names()).To(HaveLen(3))
+			w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
+		}
+	})
 }
 
 func TestPausesSurviveARestart(t *testing.T) {
-	t.Parallel()
-	for reason, outcome := range map[string]batchv1.JobConditionType{
+	inBubbles(t, scaledJob(), map[string]batchv1.JobConditionType{
 		"JobsFailing": batchv1.JobFailed, "NoProgress": batchv1.JobComplete,
-	} {
-		t.Run(reason, func(t *testing.T) {
-			inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
-				w.reconcileAt(ctx, 30)
-				w.finishActive(ctx, outcome)
-				w.reconcile(ctx)
-				w.Expect(w.limited(ctx)).To(Equal(reason))
+	}, func(ctx context.Context, w *fakeEnv, outcome batchv1.JobConditionType) {
+		w.reconcileAt(ctx, 30)
+		w.finishActive(ctx, outcome)
+		w.reconcile(ctx)
+		reason := w.limited(ctx)
+		w.Expect(reason).To(Equal(map[bool]string{true: "JobsFailing", false: "NoProgress"}[outcome == batchv1.JobFailed]))
 
-				for range 3 {
-					w.forgetAll()
-					w.awaitNumbers(ctx)
-				}
-				w.Expect(w.names()).To(HaveLen(3))
-				w.Expect(w.limited(ctx)).To(Equal(reason))
-				w.reconcileAfter(ctx, 8*time.Second)
-				w.Expect(w.names()).To(HaveLen(4), "the pause is not extended")
-			})
-		})
-	}
+		for range 3 {
+			w.forgetAll()
+			w.awaitNumbers(ctx)
+		}
+		w.Expect(w.names()).To(HaveLen(3))
+		w.Expect(w.limited(ctx)).To(Equal(reason))
+		w.reconcileAfter(ctx, 8*time.Second)
+		w.Expect(w.names()).To(HaveLen(4), "the pause is not extended")
+	})
 }
 
 // Failed Jobs count even if they were pruned.

@@ -190,7 +190,7 @@ func (w *fakeEnv) reread(ctx context.Context, change func(*scaledjobv1.ScaledJob
 
 // It does not matter when the template was edited, when the strategy was, and whether an operator was there to see it.
 func TestJobsOfEveryEarlierTemplateAreReplaced(t *testing.T) {
-	bubble.Each(t, map[string]func(ctx context.Context, w *fakeEnv){
+	inBubbles(t, rollingOut(scaledjobv1.RolloutGradual), map[string]func(ctx context.Context, w *fakeEnv){
 		"the strategy follows the edit": func(ctx context.Context, w *fakeEnv) {
 			w.edit(ctx, anotherImage)
 			w.reconcile(ctx)
@@ -219,19 +219,15 @@ func TestJobsOfEveryEarlierTemplateAreReplaced(t *testing.T) {
 			w.edit(ctx, anotherImage)
 			w.rollOut(ctx, scaledjobv1.RolloutImmediate)
 		},
-	}, func(t *testing.T, _ Gomega, change func(ctx context.Context, w *fakeEnv)) {
-		w := newFakeEnv(t, rollingOut(scaledjobv1.RolloutGradual))
-		w.reconcileAt(t.Context(), 30)
-		for _, job := range w.names() {
-			w.pods(t.Context(), job, 1, 1)
-		}
+	}, func(ctx context.Context, w *fakeEnv, change func(ctx context.Context, w *fakeEnv)) {
+		w.reconcileAt(ctx, 30)
+		w.setReady(ctx, 1)
 
-		change(t.Context(), w)
+		change(ctx, w)
 		for range 3 {
-			w.reconcile(t.Context())
+			w.reconcile(ctx)
 		}
-		w.Expect(w.images(t.Context())).To(HaveLen(1))
-		w.Expect(w.images(t.Context())).To(HaveKey("worker:2"))
+		w.Expect(w.images(ctx)).To(And(HaveLen(1), HaveKey("worker:2")))
 	})
 }
 
@@ -241,30 +237,29 @@ func TestUnstartedReplacesOnlyJobsThatWereNeverReady(t *testing.T) {
 		restart bool
 		want    map[string]int
 	}
-	bubble.Each(t, map[string]row{
+	inBubbles(t, rollingOut(scaledjobv1.RolloutUnstarted), map[string]row{
 		"this process has seen all of it": {want: map[string]int{"worker:1": 2, "worker:2": 2}},
 		// What has a Pod may have been ready before.
 		"another process has created them": {restart: true, want: map[string]int{"worker:1": 3, "worker:2": 1}},
-	}, func(t *testing.T, _ Gomega, c row) {
-		w := newFakeEnv(t, rollingOut(scaledjobv1.RolloutUnstarted))
-		w.reconcileAt(t.Context(), 40)
+	}, func(ctx context.Context, w *fakeEnv, c row) {
+		w.reconcileAt(ctx, 40)
 		names := w.names()
-		w.pods(t.Context(), names[0], 1, 1)
-		w.pods(t.Context(), names[1], 1, 1)
-		w.pods(t.Context(), names[2], 1, 0)
-		w.reconcile(t.Context())
-		w.pods(t.Context(), names[1], 1, 0) // was ready
-		w.reconcile(t.Context())
+		w.pods(ctx, names[0], 1, 1)
+		w.pods(ctx, names[1], 1, 1)
+		w.pods(ctx, names[2], 1, 0)
+		w.reconcile(ctx)
+		w.pods(ctx, names[1], 1, 0) // was ready
+		w.reconcile(ctx)
 		if c.restart {
 			w.forgetAll()
-			w.reconcile(t.Context())
+			w.reconcile(ctx)
 		}
 
-		w.edit(t.Context(), anotherImage)
+		w.edit(ctx, anotherImage)
 		for range 3 {
-			w.reconcile(t.Context())
+			w.reconcile(ctx)
 		}
-		w.Expect(w.images(t.Context())).To(Equal(c.want))
+		w.Expect(w.images(ctx)).To(Equal(c.want))
 		w.Expect(w.events.reasons).To(ContainElement("ReplacedJobs"))
 	})
 }

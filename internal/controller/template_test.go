@@ -58,34 +58,30 @@ func TestTemplateNotJudged(t *testing.T) {
 
 // A dry run that ends without an answer leaves what an earlier one of the same generation has shown.
 func TestATemplateThatIsNotAnswered(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type row struct {
 		// first is the answer to the first dry run, which is sent unless alone. edited is a new generation after that.
 		alone, edited bool
 		first         error
 		want          string
-	}{
+	}
+	inBubbles(t, scaledJob(), map[string]row{
 		"nothing is known":      {alone: true, want: scaledjobv1.ReasonNotChecked},
 		"it was rejected":       {first: invalid(field.Required(field.NewPath("spec"), "")), want: scaledjobv1.ReasonRejected},
 		"it was accepted":       {want: scaledjobv1.ReasonAccepted},
 		"another was rejected":  {first: invalid(field.Required(field.NewPath("spec"), "")), edited: true, want: scaledjobv1.ReasonNotChecked},
 		"another one was right": {edited: true, want: scaledjobv1.ReasonNotChecked},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
-				w.onDryRun = func() error { return c.first }
-				if !c.alone {
-					w.reconcile(ctx)
-					time.Sleep(30 * time.Second)
-				}
-				if c.edited {
-					w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 5 })
-				}
-				w.onDryRun = func() error { return fmt.Errorf("dry run: %w", context.DeadlineExceeded) }
-				w.reconcile(ctx)
-				w.awaitNumbers(ctx)
-				w.Expect(w.condition(ctx, scaledjobv1.ConditionTemplateValid).Reason).To(Equal(c.want))
-			})
-		})
-	}
+	}, func(ctx context.Context, w *fakeEnv, c row) {
+		w.onDryRun = func() error { return c.first }
+		if !c.alone {
+			w.reconcile(ctx)
+			time.Sleep(30 * time.Second)
+		}
+		if c.edited {
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 5 })
+		}
+		w.onDryRun = func() error { return fmt.Errorf("dry run: %w", context.DeadlineExceeded) }
+		w.reconcile(ctx)
+		w.awaitNumbers(ctx)
+		w.Expect(w.condition(ctx, scaledjobv1.ConditionTemplateValid).Reason).To(Equal(c.want))
+	})
 }

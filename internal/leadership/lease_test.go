@@ -7,11 +7,12 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // lock is a lock that returns the set error after the set delay.
@@ -23,9 +24,8 @@ type lock struct {
 
 func (l *lock) Identity() string { return "we" }
 
-func (l *lock) Create(context.Context, resourcelock.LeaderElectionRecord) error {
-	time.Sleep(l.took)
-	return l.err
+func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.Update(ctx, record)
 }
 
 func (l *lock) Update(context.Context, resourcelock.LeaderElectionRecord) error {
@@ -66,22 +66,8 @@ func TestCertain(t *testing.T) {
 	}
 }
 
-// forEachTiming runs a test for each timing with a fake clock.
-func forEachTiming(t *testing.T, test func(t *testing.T, timing Timing)) {
-	t.Helper()
-	for name, timing := range timings {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { test(t, timing) })
-		})
-	}
-}
-
 func TestLeaseIsHeldForAsLongAsNobodyElseCanHaveIt(t *testing.T) {
-	t.Parallel()
-	forEachTiming(t, func(t *testing.T, timing Timing) {
-		t.Helper()
-		g := NewWithT(t)
+	bubble.Each(t, timings, func(t *testing.T, g Gomega, timing Timing) {
 		inner := &lock{took: time.Second / 2}
 		lease := NewLease(inner, timing)
 		g.Expect(lease.Held()).To(BeFalse(), "before the Lease was acquired")
@@ -107,10 +93,7 @@ func TestLeaseIsHeldForAsLongAsNobodyElseCanHaveIt(t *testing.T) {
 }
 
 func TestLeaseThatRanOutIsNotRenewed(t *testing.T) {
-	t.Parallel()
-	forEachTiming(t, func(t *testing.T, timing Timing) {
-		t.Helper()
-		g := NewWithT(t)
+	bubble.Each(t, timings, func(t *testing.T, g Gomega, timing Timing) {
 		lease := NewLease(&lock{}, timing)
 		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
 		time.Sleep(timing.LeaseDuration)
@@ -134,10 +117,7 @@ func TestLeaseThatWasReleasedIsNotHeld(t *testing.T) {
 
 // Creates may be in flight then, and other replicas would take a released Lease immediately.
 func TestLeaseThatWasNotRenewedInTimeIsNotReleased(t *testing.T) {
-	t.Parallel()
-	forEachTiming(t, func(t *testing.T, timing Timing) {
-		t.Helper()
-		g := NewWithT(t)
+	bubble.Each(t, timings, func(t *testing.T, g Gomega, timing Timing) {
 		lease := NewLease(&lock{}, timing)
 		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
 		time.Sleep(timing.Certain())

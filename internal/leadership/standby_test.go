@@ -9,7 +9,6 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -17,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
@@ -45,6 +46,13 @@ func (s *stored) await(writes, reads int) {
 	for s.version < writes || s.reads < reads {
 		s.used.Wait()
 	}
+}
+
+// change changes the Lease, or what a replica may do with it.
+func (s *stored) change(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
 }
 
 // held returns the Lease as it is stored now.
@@ -140,16 +148,10 @@ func (s *stored) stand(t *testing.T, identity string, timing Timing) *candidate 
 	ctx, stop := context.WithCancel(t.Context())
 	lock := s.of(identity)
 	kill := func() {
-		lock.mu.Lock()
-		defer lock.mu.Unlock()
-		lock.away = true
+		lock.change(func() { lock.away = true })
 		stop()
 	}
-	refuse := func() {
-		lock.mu.Lock()
-		defer lock.mu.Unlock()
-		lock.refuses = true
-	}
+	refuse := func() { lock.change(func() { lock.refuses = true }) }
 	c := &candidate{leads: make(chan time.Time, 1), ended: make(chan time.Time, 1), stop: stop, kill: kill, refuse: refuse}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: NewLease(lock, timing), LeaseDuration: timing.LeaseDuration, RenewDeadline: timing.RenewDeadline,
@@ -166,10 +168,7 @@ func (s *stored) stand(t *testing.T, identity string, timing Timing) *candidate 
 }
 
 func TestStandbyLeadsAsSoonAsItMay(t *testing.T) {
-	t.Parallel()
-	forEachTiming(t, func(t *testing.T, timing Timing) {
-		t.Helper()
-		g := NewWithT(t)
+	bubble.Each(t, timings, func(t *testing.T, g Gomega, timing Timing) {
 		lease := newStored()
 		first := lease.stand(t, "first", timing)
 		<-first.leads
@@ -203,10 +202,7 @@ func TestStandbyLeadsAsSoonAsItMay(t *testing.T) {
 
 // client-go ends such a leader, and would release its Lease, while creates may be in flight.
 func TestLeaderThatCannotRenewEndsAndKeepsTheLease(t *testing.T) {
-	t.Parallel()
-	forEachTiming(t, func(t *testing.T, timing Timing) {
-		t.Helper()
-		g := NewWithT(t)
+	bubble.Each(t, timings, func(t *testing.T, g Gomega, timing Timing) {
 		lease := newStored()
 		leader := lease.stand(t, "first", timing)
 		<-leader.leads
@@ -220,24 +216,21 @@ func TestLeaderThatCannotRenewEndsAndKeepsTheLease(t *testing.T) {
 
 // The interval bounds the requests of a standby.
 func TestStandbyReadsTheLeaseAtItsInterval(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		lease := newStored()
 		first := lease.stand(t, "first", defaults)
 		<-first.leads
 		lease.stand(t, "second", defaults)
 		began := time.Now()
 		lease.await(0, 100)
-		NewWithT(t).Expect(time.Since(began)).To(BeNumerically("~", 100*StandbyInterval, 2*StandbyInterval))
+		g.Expect(time.Since(began)).To(BeNumerically("~", 100*StandbyInterval, 2*StandbyInterval))
 	})
 }
 
 // A standby that could not read the Lease for a time does not take it, unless it has seen no renewal for as long as the
 // Lease lasts.
 func TestStandbyThatCouldNotReadCountsFromWhatItSees(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		inner := newStored().of("second")
 		inner.exists, inner.record = true, resourcelock.LeaderElectionRecord{HolderIdentity: "first", LeaseDurationSeconds: 15}
 		lease := NewLease(inner, defaults)
@@ -265,9 +258,7 @@ func TestStandbyThatCouldNotReadCountsFromWhatItSees(t *testing.T) {
 
 // A leader that has lost its Lease to another must learn it at once.
 func TestLeaderDoesNotWaitForTheOther(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		inner := newStored().of("first")
 		lease := NewLease(inner, defaults)
 		g.Expect(lease.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "first", LeaseDurationSeconds: 15})).To(Succeed())
@@ -282,9 +273,7 @@ func TestLeaderDoesNotWaitForTheOther(t *testing.T) {
 
 // The answer to the write that took the Lease is lost. The next attempt renews it.
 func TestLeaseThatWasTakenWithoutAnAnswerIsOurs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		inner := newStored().of("first")
 		inner.loses = 1
 		lease := NewLease(inner, defaults)
@@ -300,16 +289,9 @@ func TestLeaseThatWasTakenWithoutAnAnswerIsOurs(t *testing.T) {
 
 // Somebody deletes the Lease. Its holder creates it again, and a standby takes it only once the last renewal has expired.
 func TestDeletedLeaseIsStillHeld(t *testing.T) {
-	t.Parallel()
-	forEachTiming(t, func(t *testing.T, timing Timing) {
-		t.Helper()
-		g := NewWithT(t)
+	bubble.Each(t, timings, func(t *testing.T, g Gomega, timing Timing) {
 		lease := newStored()
-		remove := func() {
-			lease.mu.Lock()
-			defer lease.mu.Unlock()
-			lease.exists = false
-		}
+		remove := func() { lease.change(func() { lease.exists = false }) }
 		first := lease.stand(t, "first", timing)
 		<-first.leads
 		second := lease.stand(t, "second", timing)

@@ -54,6 +54,12 @@ func (l *queueWithJobs) take() {
 	l.look()
 }
 
+// arrive adds a message.
+func (l *queueWithJobs) arrive() {
+	l.queue.Depth++
+	l.look()
+}
+
 // probe creates the Jobs that are allowed of ten that are due, and returns how many.
 func (l *queueWithJobs) probe() int64 {
 	allowed := l.creation.Allowed(10, 10, l.now)
@@ -106,14 +112,12 @@ func TestMessagesThatArriveGetProbes(t *testing.T) {
 	l.run(1, true)
 	for range 3 {
 		l.Expect(l.probe()).To(BeZero())
-		l.queue.Depth++
-		l.look()
+		l.arrive()
 		l.Expect(l.creation.Reacts(l.now)).To(BeTrue())
 		l.Expect(l.probe()).To(Equal(int64(1)))
 		l.run(1, true)
 	}
-	l.queue.Depth++
-	l.look()
+	l.arrive()
 	l.Expect(l.creation.Reacts(l.now)).To(BeFalse())
 	l.expectPause(JobsFailing, 30*time.Second)
 }
@@ -156,42 +160,39 @@ func TestSuccessesDoubleTheJobs(t *testing.T) {
 	})
 }
 
-// A success alone is not enough for more, and failures take back what successes have earned.
-func TestFailuresTakeBackWhatIsEarned(t *testing.T) {
-	t.Parallel()
-	l := newQueueWithJobs(t, 100)
-	l.run(3, true)
-	l.take()
-	l.run(1, false)
-	l.take()
-	l.run(3, true)
-	l.expectPause(JobsFailing, 10*time.Second)
-}
-
-func TestHalfOfAProgressEndsNothing(t *testing.T) {
+// A pause depends only on successes and on messages that leave, and needs both after its cause to end.
+func TestWhatPauses(t *testing.T) {
 	type row struct {
-		half func(*queueWithJobs)
-		why  PauseReason
+		story func(*queueWithJobs)
+		why   PauseReason
 	}
 	bubble.Each(t, map[string]row{
-		"success, and no message taken":  {func(l *queueWithJobs) { l.run(1, false) }, NoProgress},
-		"messages taken by failing Jobs": {func(l *queueWithJobs) { l.take(); l.run(1, true) }, JobsFailing},
+		"success, and no message taken":  {func(l *queueWithJobs) { l.run(3, true); l.run(1, false) }, NoProgress},
+		"messages taken by failing Jobs": {func(l *queueWithJobs) { l.run(3, true); l.take(); l.run(1, true) }, JobsFailing},
+		"success before the failures": {func(l *queueWithJobs) {
+			l.run(1, false)
+			l.take()
+			l.run(3, true)
+			l.take()
+		}, JobsFailing},
+		"success between failures, which take back what it has earned": {func(l *queueWithJobs) {
+			l.run(3, true)
+			l.take()
+			l.run(1, false)
+			l.take()
+			l.run(3, true)
+		}, JobsFailing},
+		"nothing taken of a queue that grows": {func(l *queueWithJobs) {
+			for range 3 {
+				l.arrive()
+				l.run(1, false)
+			}
+		}, NoProgress},
 	}, func(t *testing.T, _ Gomega, c row) {
 		l := newQueueWithJobs(t, 100)
-		l.run(3, true)
-		c.half(l)
+		c.story(l)
 		l.expectPause(c.why, 10*time.Second)
 	})
-}
-
-func TestSuccessBeforeThePauseDoesNotEndIt(t *testing.T) {
-	t.Parallel()
-	l := newQueueWithJobs(t, 100)
-	l.run(1, false)
-	l.take()
-	l.run(3, true)
-	l.take()
-	l.expectPause(JobsFailing, 10*time.Second)
 }
 
 func TestJobsThatTakeNothingPause(t *testing.T) {
@@ -209,17 +210,6 @@ func TestJobsThatTakeNothingPause(t *testing.T) {
 	}
 	l.Expect(l.probe()).To(Equal(int64(10)))
 	l.expectNoPause()
-}
-
-// The queue may grow: the pause depends only on messages that leave.
-func TestJobsThatTakeNothingOfAGrowingQueuePause(t *testing.T) {
-	t.Parallel()
-	l := newQueueWithJobs(t, 7)
-	for range 3 {
-		l.queue.Depth++
-		l.run(1, false)
-	}
-	l.expectPause(NoProgress, 10*time.Second)
 }
 
 // In each of these cases a message may have been taken, although the depth is the same.

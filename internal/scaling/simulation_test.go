@@ -35,7 +35,7 @@ const (
 	polling  source = "Polling"
 )
 
-var sources = []source{events, tracking, polling}
+var sources = map[string]source{"Events": events, "Tracking": tracking, "Polling": polling}
 
 // simulation is a queue with its Jobs, over time. Each Job takes a message as it starts, and runs for the same time.
 type simulation struct {
@@ -58,11 +58,6 @@ type simulation struct {
 	useless, jobsEver int
 	waits             []time.Duration
 	pausedFor         time.Duration
-}
-
-func simulate(t *testing.T, source source, policy Policy) *simulation {
-	t.Helper()
-	return &simulation{WithT: NewWithT(t), source: source, policy: policy, long: 2 * time.Second, now: start, keeps: true}
 }
 
 func (s *simulation) push(bad bool, count int) {
@@ -166,23 +161,24 @@ func (s *simulation) start() int64 {
 	return s.newest
 }
 
-// forEach runs a test with each source in parallel. begin begins a simulation.
-func forEach(t *testing.T, sources []source, test func(begin func(Policy) *simulation)) {
+// newSimulation begins a simulation with at least and at most so many Jobs.
+func newSimulation(t *testing.T, from source, minimum, maximum int32) *simulation {
 	t.Helper()
-	for _, each := range sources {
-		t.Run(string(each), func(t *testing.T) {
-			t.Parallel()
-			test(func(policy Policy) *simulation { return simulate(t, each, policy) })
-		})
+	return &simulation{
+		WithT: NewWithT(t), source: from, policy: between(minimum, maximum), long: 2 * time.Second, now: start, keeps: true,
 	}
+}
+
+// simulate runs a simulation with each of the sources, in parallel.
+func simulate(t *testing.T, minimum, maximum int32, sources map[string]source, test func(s *simulation)) {
+	t.Helper()
+	bubble.Each(t, sources, func(t *testing.T, _ Gomega, from source) { test(newSimulation(t, from, minimum, maximum)) })
 }
 
 // A worker that crashes after it has taken its message loses at most four messages soon after each other, and then two a
 // minute.
 func TestABrokenImageBurnsFewMessages(t *testing.T) {
-	t.Parallel()
-	forEach(t, sources, func(begin func(Policy) *simulation) {
-		s := begin(between(0, 3))
+	simulate(t, 0, 3, sources, func(s *simulation) {
 		s.keeps = false
 		s.push(true, 200)
 		s.run(time.Hour, nil)
@@ -192,9 +188,7 @@ func TestABrokenImageBurnsFewMessages(t *testing.T) {
 }
 
 func TestAGoodMessageAfterBadOnes(t *testing.T) {
-	t.Parallel()
-	forEach(t, sources, func(begin func(Policy) *simulation) {
-		s := begin(between(0, 20))
+	simulate(t, 0, 20, sources, func(s *simulation) {
 		s.keeps = false
 		s.run(time.Minute, func(second int) {
 			if second%5 == 0 && second < 30 {
@@ -211,9 +205,7 @@ func TestAGoodMessageAfterBadOnes(t *testing.T) {
 
 // The same, while one Job runs at a time and all are there from the start.
 func TestAGoodMessageBehindBadOnes(t *testing.T) {
-	t.Parallel()
-	forEach(t, sources, func(begin func(Policy) *simulation) {
-		s := begin(between(0, 1))
+	simulate(t, 0, 1, sources, func(s *simulation) {
 		s.keeps = false
 		s.push(true, 6)
 		s.push(false, 1)
@@ -225,9 +217,7 @@ func TestAGoodMessageBehindBadOnes(t *testing.T) {
 
 // Messages whose workers are dead get single Jobs, and others get theirs at once.
 func TestGoodMessagesAmongOrphans(t *testing.T) {
-	t.Parallel()
-	forEach(t, sources, func(begin func(Policy) *simulation) {
-		s := begin(between(0, 20))
+	simulate(t, 0, 20, sources, func(s *simulation) {
 		s.inProgress = 300
 		s.run(15*time.Minute, func(second int) {
 			if second%60 == 30 {
@@ -242,9 +232,7 @@ func TestGoodMessagesAmongOrphans(t *testing.T) {
 }
 
 func TestIdleWorkers(t *testing.T) {
-	t.Parallel()
-	forEach(t, sources, func(begin func(Policy) *simulation) {
-		s := begin(between(2, 20))
+	simulate(t, 2, 20, sources, func(s *simulation) {
 		s.long = 500 * time.Millisecond
 		s.run(5*time.Minute, nil)
 		s.Expect(s.useless).To(BeNumerically("<=", 20))
@@ -253,9 +241,7 @@ func TestIdleWorkers(t *testing.T) {
 
 // In Polling, messages that come and leave look the same, so that it does not find this out.
 func TestAMisspeltKey(t *testing.T) {
-	t.Parallel()
-	forEach(t, []source{events, tracking}, func(begin func(Policy) *simulation) {
-		s := begin(between(0, 5))
+	simulate(t, 0, 5, map[string]source{"Events": events, "Tracking": tracking}, func(s *simulation) {
 		s.misspelt = true
 		s.run(5*time.Minute, func(int) { s.push(false, 1) })
 		s.Expect(s.useless).To(BeNumerically("<=", 25))
@@ -264,35 +250,29 @@ func TestAMisspeltKey(t *testing.T) {
 
 // A queue with healthy workers is never paused, whether it only grows or is filled and drained in turns.
 func TestHealthyWorkersAreNeverPaused(t *testing.T) {
-	t.Parallel()
-	for name, keeps := range map[string]bool{"kept in progress": true, "taken": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			forEach(t, sources, func(begin func(Policy) *simulation) {
-				s := begin(between(0, 20))
-				s.keeps = keeps
-				s.run(5*time.Minute, func(int) { s.push(false, 1000) })
-				s.Expect(s.pausedFor).To(BeZero(), "it only grows")
+	bubble.Each(t, sources, func(t *testing.T, g Gomega, from source) {
+		for _, keeps := range []bool{true, false} {
+			s := newSimulation(t, from, 0, 20)
+			s.keeps = keeps
+			s.run(5*time.Minute, func(int) { s.push(false, 1000) })
+			g.Expect(s.pausedFor).To(BeZero(), "it only grows")
 
-				s = begin(between(1, 20))
-				s.keeps, s.long = keeps, 700*time.Millisecond
-				s.run(10*time.Minute, func(second int) {
-					if second%60 < 20 {
-						s.push(false, 7)
-					}
-				})
-				s.Expect(s.jobsEver).To(BeNumerically(">=", 10*20*7))
-				s.Expect(slices.Max(s.waits)).To(BeNumerically("<=", 5*time.Second), "it is filled and drained in turns")
+			s = newSimulation(t, from, 1, 20)
+			s.keeps, s.long = keeps, 700*time.Millisecond
+			s.run(10*time.Minute, func(second int) {
+				if second%60 < 20 {
+					s.push(false, 7)
+				}
 			})
-		})
-	}
+			g.Expect(s.jobsEver).To(BeNumerically(">=", 10*20*7))
+			g.Expect(slices.Max(s.waits)).To(BeNumerically("<=", 5*time.Second), "it is filled and drained in turns")
+		}
+	})
 }
 
 // Messages keep coming while the workers fail, and after that the depth never falls. Success still shows.
 func TestAQueueThatOnlyGrowsRecovers(t *testing.T) {
-	t.Parallel()
-	forEach(t, sources, func(begin func(Policy) *simulation) {
-		s := begin(between(0, 20))
+	simulate(t, 0, 20, sources, func(s *simulation) {
 		s.keeps = false
 		for step := range 3000 {
 			s.push(step < 600, 4)
@@ -310,9 +290,7 @@ func TestAQueueThatOnlyGrowsRecovers(t *testing.T) {
 
 // One message of a dead worker does not end the pause of workers that take nothing.
 func TestAMisspeltKeyWithAnOrphan(t *testing.T) {
-	t.Parallel()
-	forEach(t, sources, func(begin func(Policy) *simulation) {
-		s := begin(between(0, 20))
+	simulate(t, 0, 20, sources, func(s *simulation) {
 		s.misspelt, s.inProgress = true, 1
 		s.push(false, 50)
 		s.run(15*time.Minute, nil)
@@ -322,9 +300,7 @@ func TestAMisspeltKeyWithAnOrphan(t *testing.T) {
 
 // After a restart the pause goes on, whatever is in progress.
 func TestARestartWithMessagesInProgress(t *testing.T) {
-	t.Parallel()
-	forEach(t, sources, func(begin func(Policy) *simulation) {
-		s := begin(between(0, 20))
+	simulate(t, 0, 20, sources, func(s *simulation) {
 		s.misspelt, s.inProgress = true, 5
 		s.push(false, 50)
 		s.run(time.Minute, nil)
@@ -337,9 +313,7 @@ func TestARestartWithMessagesInProgress(t *testing.T) {
 
 // Healthy Jobs that hold messages, and fewer of them later, are no orphans that leave.
 func TestOrphansUnderAChangingLoad(t *testing.T) {
-	t.Parallel()
-	forEach(t, sources, func(begin func(Policy) *simulation) {
-		s := begin(between(0, 40))
+	simulate(t, 0, 40, sources, func(s *simulation) {
 		s.inProgress = 30
 		s.run(time.Minute, nil)
 		s.Expect(s.pause.Reason()).To(Equal(MessagesOrphaned))

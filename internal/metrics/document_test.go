@@ -27,9 +27,8 @@ const document = "../../docs/reference/metrics.md"
 var update = flag.Bool("update", false, "write the tables of docs/reference/metrics.md")
 
 // gatherAll returns all metrics of the operator, each with at least one series.
-func gatherAll(g Gomega) []*dto.MetricFamily {
-	all, registry := newMetrics()
-	all.Process(registry, "v1.0.0", func() bool { return true })
+func gatherAll(all *collected) []*dto.MetricFamily {
+	all.Process(all.registry, "v1.0.0", func() bool { return true })
 	all.Observe(emails, full("q"))
 	all.Created(emails, "q", time.Second)
 	all.Finished(emails, true)
@@ -40,9 +39,9 @@ func gatherAll(g Gomega) []*dto.MetricFamily {
 	all.Invalidated("redis")()
 	all.Ended("redis", "EOF")
 	all.Connections(func() map[string]int { return map[string]int{"redis": 3} })
-	families := must.Get(registry.Gather())(g)
-	problems := must.Get(promlint.NewWithMetricFamilies(families).Lint())(g)
-	g.Expect(problems).To(BeEmpty())
+	families := must.Get(all.registry.Gather())(all)
+	problems := must.Get(promlint.NewWithMetricFamilies(families).Lint())(all)
+	all.Expect(problems).To(BeEmpty())
 	return families
 }
 
@@ -74,8 +73,7 @@ func table(families []*dto.MetricFamily, label string, others ...string) string 
 
 // The tables of the page say what the metrics say of themselves.
 func TestTheDocumentHasAllMetrics(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := newMetrics(t)
 	content := must.Get(os.ReadFile(document))(g)
 	families := gatherAll(g)
 	text := string(content)
@@ -100,24 +98,22 @@ func TestTheDocumentHasAllMetrics(t *testing.T) {
 
 // The page says how many series a ScaledJob has at most.
 func TestSeriesOfAScaledJobAreBounded(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	metrics, registry := newMetrics()
+	m := newMetrics(t)
 	sample := full("q")
 	sample.Conditions = nil
-	conditions := constants(g, "../../api/v1/condition_types.go", `(?m)^\tCondition\w+ += "(\w+)"$`)
+	conditions := constants(m, "../../api/v1/condition_types.go", `(?m)^\tCondition\w+ += "(\w+)"$`)
 	for _, kind := range conditions {
 		sample.Conditions = append(sample.Conditions, Condition{kind, "True", "Reason"})
 	}
-	refusing := constants(g, "../admission/admission.go", `(?m)^\tBy\w+ +By = "(.*)"$`)
+	refusing := constants(m, "../admission/admission.go", `(?m)^\tBy\w+ +By = "(.*)"$`)
 	for _, by := range refusing {
 		sample.RefusedBy = cmp.Or(by, "API server")
-		metrics.Observe(emails, sample)
+		m.Observe(emails, sample)
 	}
-	metrics.Created(emails, "q", time.Second)
-	metrics.Finished(emails, true)
-	metrics.Finished(emails, false)
-	families := must.Get(registry.Gather())(g)
+	m.Created(emails, "q", time.Second)
+	m.Finished(emails, true)
+	m.Finished(emails, false)
+	families := must.Get(m.registry.Gather())(m)
 	var count int
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
@@ -130,8 +126,8 @@ func TestSeriesOfAScaledJobAreBounded(t *testing.T) {
 			}
 		}
 	}
-	content := must.Get(os.ReadFile(document))(g)
-	g.Expect(string(content)).To(And(
+	content := must.Get(os.ReadFile(document))(m)
+	m.Expect(string(content)).To(And(
 		ContainSubstring("at most %d series, and three for each of its keys", count-3),
 		ContainSubstring("at most %d conditions, %d for refused creates", len(conditions), len(refusing)),
 	))

@@ -19,19 +19,28 @@ import (
 
 var emails = types.NamespacedName{Namespace: "mail", Name: "emails"}
 
-// newMetrics returns metrics, and the registry with all of them.
-func newMetrics() (*Metrics, Registry) {
+// collected are metrics, and the registry with all of them.
+type collected struct {
+	Gomega
+	*Metrics
+
+	registry Registry
+}
+
+// newMetrics returns the metrics of a test, which runs in parallel with others.
+func newMetrics(t *testing.T) *collected {
+	t.Helper()
+	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
 	metrics := New(registry)
-	return metrics, metrics.With(registry)
+	return &collected{NewWithT(t), metrics, metrics.With(registry)}
 }
 
 // scrape returns all series with labels. The key is the name without "scaledjob_", followed by the values of the labels
 // in the order of their names. The value of a histogram is its number of observations.
-func scrape(g Gomega, registry prometheus.Gatherer) map[string]float64 {
-	families := must.Get(registry.Gather())(g)
+func (m *collected) scrape() map[string]float64 {
 	series := map[string]float64{}
-	for _, family := range families {
+	for _, family := range must.Get(m.registry.Gather())(m) {
 		for _, metric := range family.GetMetric() {
 			name := []string{strings.TrimPrefix(family.GetName(), "scaledjob_")}
 			for _, label := range metric.GetLabel() {
@@ -39,7 +48,7 @@ func scrape(g Gomega, registry prometheus.Gatherer) map[string]float64 {
 			}
 			value := metric.GetGauge().GetValue() + metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
 			if len(name) > 1 {
-				g.Expect(series).NotTo(HaveKey(strings.Join(name, " ")), "there are two of it")
+				m.Expect(series).NotTo(HaveKey(strings.Join(name, " ")), "there are two of it")
 				series[strings.Join(name, " ")] = value
 			}
 		}
@@ -58,13 +67,11 @@ func full(queue string) Sample {
 }
 
 func TestAPassSetsTheSeriesOfItsScaledJob(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	metrics, registry := newMetrics()
-	g.Expect(scrape(g, registry)).To(BeEmpty())
+	m := newMetrics(t)
+	m.Expect(m.scrape()).To(BeEmpty())
 
-	metrics.Observe(emails, Sample{Queue: "q", Active: 1})
-	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
+	m.Observe(emails, Sample{Queue: "q", Active: 1})
+	m.Expect(m.scrape()).To(Equal(map[string]float64{
 		"active_jobs mail q emails": 1, "pending_jobs mail q emails": 0, "suspended_jobs mail q emails": 0, "creation_pausing mail q emails": 0,
 		"max_replicas mail q emails": 0, "suspend mail q emails": 0, "notifications_active mail q emails": 0,
 		"reconcile_total mail q emails": 1, "reconcile_errors_total mail q emails": 0,
@@ -72,16 +79,16 @@ func TestAPassSetsTheSeriesOfItsScaledJob(t *testing.T) {
 		"jobs_finished_total mail succeeded q emails": 0, "jobs_finished_total mail failed q emails": 0,
 	}), "an unknown depth must not appear as 0")
 
-	metrics.Observe(emails, full("q"))
-	metrics.Created(emails, "q", time.Millisecond)
-	metrics.Created(emails, "q", 0)
-	metrics.Finished(emails, true)
-	metrics.Finished(emails, false)
-	metrics.Finished(emails, false)
-	series := scrape(g, registry)
-	g.Expect(series["last_read_timestamp_seconds mail q emails"]).To(BeNumerically("~", time.Now().Unix(), 60))
+	m.Observe(emails, full("q"))
+	m.Created(emails, "q", time.Millisecond)
+	m.Created(emails, "q", 0)
+	m.Finished(emails, true)
+	m.Finished(emails, false)
+	m.Finished(emails, false)
+	series := m.scrape()
+	m.Expect(series["last_read_timestamp_seconds mail q emails"]).To(BeNumerically("~", time.Now().Unix(), 60))
 	delete(series, "last_read_timestamp_seconds mail q emails")
-	g.Expect(series).To(Equal(map[string]float64{
+	m.Expect(series).To(Equal(map[string]float64{
 		"queue_depth mail q emails": 1 << 40, "desired_jobs mail q emails": 20,
 		"queue_nonempty_since_timestamp_seconds mail q emails": 1000, "queue_oldest_message_timestamp_seconds mail q emails": 1250,
 		"max_replicas mail q emails": 100, "suspend mail q emails": 1,
@@ -97,18 +104,16 @@ func TestAPassSetsTheSeriesOfItsScaledJob(t *testing.T) {
 		"jobs_finished_total mail succeeded q emails": 1, "jobs_finished_total mail failed q emails": 2,
 	}))
 
-	metrics.Observe(emails, Sample{Queue: "q", Active: 4})
-	g.Expect(scrape(g, registry)).NotTo(HaveKey("queue_depth mail q emails"), "it is not known any more")
-	g.Expect(scrape(g, registry)).To(HaveKeyWithValue("desired_jobs mail q emails", 20.0), "the last known number is kept")
+	m.Observe(emails, Sample{Queue: "q", Active: 4})
+	m.Expect(m.scrape()).NotTo(HaveKey("queue_depth mail q emails"), "it is not known any more")
+	m.Expect(m.scrape()).To(HaveKeyWithValue("desired_jobs mail q emails", 20.0), "the last known number is kept")
 }
 
 // A reconcile that could not count the Jobs reports nothing about them.
 func TestAPassThatSawNothing(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	metrics, registry := newMetrics()
-	metrics.Failed(emails, "q")
-	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
+	m := newMetrics(t)
+	m.Failed(emails, "q")
+	m.Expect(m.scrape()).To(Equal(map[string]float64{
 		"reconcile_total mail q emails": 1, "reconcile_errors_total mail q emails": 1,
 		"notifications_missed_total mail q emails": 0, "jobs_created_total mail q emails": 0,
 		"jobs_finished_total mail succeeded q emails": 0, "jobs_finished_total mail failed q emails": 0,
@@ -117,11 +122,9 @@ func TestAPassThatSawNothing(t *testing.T) {
 
 // A spec that can't be used says so in its conditions.
 func TestAMalformedSpec(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	metrics, registry := newMetrics()
-	metrics.Malformed(emails, "q", true, []Condition{{Type: "Ready", Status: "False", Reason: "InvalidSpec"}})
-	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
+	m := newMetrics(t)
+	m.Malformed(emails, "q", true, []Condition{{Type: "Ready", Status: "False", Reason: "InvalidSpec"}})
+	m.Expect(m.scrape()).To(Equal(map[string]float64{
 		"reconcile_total mail q emails": 1, "reconcile_errors_total mail q emails": 1, "suspend mail q emails": 1,
 		"notifications_missed_total mail q emails": 0, "jobs_created_total mail q emails": 0,
 		"jobs_finished_total mail succeeded q emails": 0, "jobs_finished_total mail failed q emails": 0,
@@ -131,109 +134,85 @@ func TestAMalformedSpec(t *testing.T) {
 
 // Without the label, the keys of a ScaledJob are added up.
 func TestWithoutQueues(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	metrics, registry := newMetrics()
-	metrics.WithoutQueues()
+	m := newMetrics(t)
+	m.WithoutQueues()
 	early, late := time.UnixMilli(1_000_000), time.UnixMilli(2_000_000)
-	metrics.Observe(emails, Sample{Queues: []QueueSample{
+	m.Observe(emails, Sample{Queues: []QueueSample{
 		{Key: "a", Depth: 3, NonEmptySince: late, Oldest: late}, {Key: "b", Depth: 4, NonEmptySince: early}, {Key: "c"},
 	}})
-	series := scrape(g, registry)
-	g.Expect(series).To(HaveKeyWithValue("queue_depth mail  emails", 7.0))
-	g.Expect(series).To(HaveKeyWithValue("queue_nonempty_since_timestamp_seconds mail  emails", 1000.0))
-	g.Expect(series).To(HaveKeyWithValue("queue_oldest_message_timestamp_seconds mail  emails", 2000.0))
+	series := m.scrape()
+	m.Expect(series).To(HaveKeyWithValue("queue_depth mail  emails", 7.0))
+	m.Expect(series).To(HaveKeyWithValue("queue_nonempty_since_timestamp_seconds mail  emails", 1000.0))
+	m.Expect(series).To(HaveKeyWithValue("queue_oldest_message_timestamp_seconds mail  emails", 2000.0))
 }
 
 // The series of a previous queue would never change again.
 func TestSeriesNameTheQueueOfNow(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	metrics, registry := newMetrics()
-	metrics.Observe(emails, full("old"))
-	metrics.Created(emails, "old", time.Second)
-	metrics.Finished(emails, true)
-	metrics.Failed(emails, "new")
-	for name := range scrape(g, registry) {
-		g.Expect(name).To(ContainSubstring(" new "))
+	m := newMetrics(t)
+	m.Observe(emails, full("old"))
+	m.Created(emails, "old", time.Second)
+	m.Finished(emails, true)
+	m.Failed(emails, "new")
+	for name := range m.scrape() {
+		m.Expect(name).To(ContainSubstring(" new "))
 	}
 }
 
 func TestForgottenScaledJobsLeaveNothing(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	metrics, registry := newMetrics()
+	m := newMetrics(t)
 	for _, neighbour := range []types.NamespacedName{{Namespace: "mail", Name: "letters"}, {Namespace: "other", Name: "emails"}} {
-		metrics.Observe(neighbour, full("q"))
+		m.Observe(neighbour, full("q"))
 	}
-	before := scrape(g, registry)
-	metrics.Observe(emails, full("q"))
-	metrics.Created(emails, "q", time.Second)
-	metrics.Finished(emails, true)
-	metrics.Finished(emails, false)
+	before := m.scrape()
+	m.Observe(emails, full("q"))
+	m.Created(emails, "q", time.Second)
+	m.Finished(emails, true)
+	m.Finished(emails, false)
 
-	metrics.Forget(emails)
-	metrics.Forget(emails)
-	metrics.Finished(emails, true) // The events of its last Jobs arrive later.
-	g.Expect(scrape(g, registry)).To(Equal(before))
-	g.Expect(metrics.all).To(HaveLen(2))
+	m.Forget(emails)
+	m.Forget(emails)
+	m.Finished(emails, true) // The events of its last Jobs arrive later.
+	m.Expect(m.scrape()).To(Equal(before))
+	m.Expect(m.all).To(HaveLen(2))
 }
 
 func TestSeriesOfServers(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	metrics, registry := newMetrics()
-	metrics.Subscribed("redis:6379", 0, false)
-	received := metrics.Received("redis:6379")
+	m := newMetrics(t)
+	m.Subscribed("redis:6379", 0, false)
+	received := m.Received("redis:6379")
 	received()
 	received()
-	metrics.Ended("redis:6379", "AuthFailed")
-	metrics.Ended("redis:6379", "Unreachable")
-	metrics.Subscribed("other:6379", 0, true)
-	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
+	m.Ended("redis:6379", "AuthFailed")
+	m.Ended("redis:6379", "Unreachable")
+	m.Subscribed("other:6379", 0, true)
+	m.Expect(m.scrape()).To(Equal(map[string]float64{
 		"watcher_up 0 redis:6379": 0, "watcher_up 0 other:6379": 1, "notifications_received_total redis:6379": 2,
 		"redis_reconnects_total redis:6379 AuthFailed": 1, "redis_reconnects_total redis:6379 Unreachable": 1,
 	}))
-	metrics.Left("redis:6379")
-	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{"watcher_up 0 other:6379": 1}))
+	m.Left("redis:6379")
+	m.Expect(m.scrape()).To(Equal(map[string]float64{"watcher_up 0 other:6379": 1}))
 }
 
 func TestSeriesWithoutLabels(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	metrics, registry := newMetrics()
-	metrics.Coalesced()
-	metrics.Read(time.Millisecond)
-	families := must.Get(registry.Gather())(g)
+	m := newMetrics(t)
+	m.Coalesced()
+	m.Read(time.Millisecond)
 	values := map[string]float64{}
-	for _, family := range families {
+	for _, family := range must.Get(m.registry.Gather())(m) {
 		metric := family.GetMetric()[0]
 		values[family.GetName()] = metric.GetCounter().GetValue() + metric.GetHistogram().GetSampleSum()
 	}
-	g.Expect(values).To(Equal(map[string]float64{
+	m.Expect(values).To(Equal(map[string]float64{
 		"scaledjob_notifications_coalesced_total": 1, "scaledjob_queue_read_seconds": 0.001,
 	}))
 }
 
 func TestParkedRequests(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	metrics, registry := newMetrics()
-	parked := func() (values []float64) {
-		families := must.Get(registry.Gather())(g)
-		for _, family := range families {
-			for _, metric := range family.GetMetric() {
-				if family.GetName() == "scaledjob_reconciles_parked" {
-					values = append(values, metric.GetGauge().GetValue())
-				}
-			}
-		}
-		return values
-	}
-	metrics.Parked("mail", 3)
-	g.Expect(parked()).To(Equal([]float64{3}))
-	metrics.Parked("mail", 0)
-	g.Expect(parked()).To(BeEmpty(), "a namespace without them has no series")
+	m := newMetrics(t)
+	m.Parked("mail", 3)
+	m.Expect(m.scrape()).To(Equal(map[string]float64{"reconciles_parked mail": 3}))
+	m.Parked("mail", 0)
+	m.Expect(m.scrape()).To(BeEmpty(), "a namespace without them has no series")
 }
 
 func TestQueueLabel(t *testing.T) {
@@ -256,27 +235,25 @@ func TestQueueLabel(t *testing.T) {
 }
 
 func TestConcurrentUse(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	metrics, registry := newMetrics()
+	m := newMetrics(t)
 	var passes sync.WaitGroup
 	for i := range 4 {
 		key := types.NamespacedName{Namespace: "mail", Name: fmt.Sprint(i % 2)}
 		passes.Go(func() {
 			for i := range 100 {
-				metrics.Observe(key, full(fmt.Sprint(i%2)))
-				metrics.Created(key, "0", time.Second)
-				metrics.Finished(key, true)
-				metrics.Received("redis:6379")()
-				metrics.Left("redis:6379")
-				if _, err := registry.Gather(); err != nil {
+				m.Observe(key, full(fmt.Sprint(i%2)))
+				m.Created(key, "0", time.Second)
+				m.Finished(key, true)
+				m.Received("redis:6379")()
+				m.Left("redis:6379")
+				if _, err := m.registry.Gather(); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	passes.Wait()
-	metrics.Forget(types.NamespacedName{Namespace: "mail", Name: "0"})
-	metrics.Forget(types.NamespacedName{Namespace: "mail", Name: "1"})
-	g.Expect(scrape(g, registry)).To(BeEmpty())
+	m.Forget(types.NamespacedName{Namespace: "mail", Name: "0"})
+	m.Forget(types.NamespacedName{Namespace: "mail", Name: "1"})
+	m.Expect(m.scrape()).To(BeEmpty())
 }

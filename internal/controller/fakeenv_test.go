@@ -180,6 +180,13 @@ func newFakeEnv(tb testing.TB, objects ...client.Object) *fakeEnv {
 	return w
 }
 
+// inParallel returns a fakeEnv of a ScaledJob for a test without a bubble, and runs the test in parallel with others.
+func inParallel(t *testing.T, sj *scaledjobv1.ScaledJob) *fakeEnv {
+	t.Helper()
+	t.Parallel()
+	return newFakeEnv(t, sj)
+}
+
 // inBubble runs a test of a ScaledJob in a bubble of testing/synctest, in parallel with others.
 func inBubble(t *testing.T, sj *scaledjobv1.ScaledJob, test func(ctx context.Context, w *fakeEnv)) {
 	t.Helper()

@@ -21,8 +21,7 @@ import (
 var errWrongKind = errors.New("json: cannot unmarshal string into Go struct field .threshold of type int64")
 
 func TestSpecThatCannotBeReadIsReportedOnce(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 47)
 	w.reconcile(t.Context())
 	created := w.names()
@@ -53,8 +52,7 @@ func TestSpecThatCannotBeReadIsReportedOnce(t *testing.T) {
 
 // The API server rejects every status of some such objects.
 func TestSpecThatCannotBeReadAndStatusThatCannotBeWritten(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.specErr = errWrongKind
 	w.onApply = func() error { return errAway }
 
@@ -67,8 +65,7 @@ func TestSpecThatCannotBeReadAndStatusThatCannotBeWritten(t *testing.T) {
 }
 
 func TestSpecThatIsMendedIsFollowed(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 47)
 	w.specErr = errWrongKind
 	w.reconcile(t.Context())
@@ -85,8 +82,7 @@ func TestSpecThatIsMendedIsFollowed(t *testing.T) {
 
 // The API server would reject any status applied over a malformed one.
 func TestStatusThatCannotBeReadIsDroppedOnce(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 47)
 	w.statusErr = errWrongKind
 	var dropped []string

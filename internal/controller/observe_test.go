@@ -90,9 +90,8 @@ func TestAPassComesWhenAMessageFallsDue(t *testing.T) {
 }
 
 func TestTheStatusHasEachQueue(t *testing.T) {
-	t.Parallel()
 	sj := ofQueues(scaledjobv1.Queue{Name: "letters"}, scaledjobv1.Queue{Name: "letters:busy", Role: scaledjobv1.RoleInProgress})
-	w := newFakeEnv(t, sj)
+	w := inParallel(t, sj)
 	w.queues.SetCount("letters", queue.Count{Waiting: 12})
 	w.queues.SetCount("letters:busy", queue.Count{InProgress: 11})
 	w.reconcile(t.Context())
@@ -118,9 +117,8 @@ func TestTheStatusHasEachQueue(t *testing.T) {
 }
 
 func TestEntriesThatWereTrimmedAreReported(t *testing.T) {
-	t.Parallel()
 	sj := ofQueues(scaledjobv1.Queue{Name: "other"}, stream("stream", "workers"))
-	w := newFakeEnv(t, sj)
+	w := inParallel(t, sj)
 	w.queues.SetCount("stream", queue.Count{Trimmed: true})
 	w.reconcile(t.Context())
 	is := w.condition(t.Context(), scaledjobv1.ConditionQueueConnected)
@@ -137,9 +135,8 @@ func TestEntriesThatWereTrimmedAreReported(t *testing.T) {
 
 // A worker has to start to create the group.
 func TestAMissingGroupIsReportedAndHasAJob(t *testing.T) {
-	t.Parallel()
 	sj := ofQueues(stream("stream", "workers"))
-	w := newFakeEnv(t, sj)
+	w := inParallel(t, sj)
 	w.queues.SetCount("stream", queue.Count{Waiting: 1, GroupMissing: true})
 	w.reconcile(t.Context())
 	w.Expect(w.names()).To(HaveLen(1))
@@ -159,9 +156,8 @@ func TestAMissingGroupIsReportedAndHasAJob(t *testing.T) {
 // The number of messages that can be counted in a long stream varies. That must count neither as growth without a
 // notification, nor as messages that left.
 func TestACountThatWasCutOffSaysNothingOfGrowth(t *testing.T) {
-	t.Parallel()
 	sj := scaledJob()
-	w := newFakeEnv(t, sj)
+	w := inParallel(t, sj)
 	w.queues.SetCount(emailQueue, queue.Count{Waiting: 100, Partial: true})
 	w.reconcile(t.Context())
 	w.Expect(w.watcher.observed).To(BeEmpty())

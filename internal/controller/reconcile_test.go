@@ -51,8 +51,7 @@ func beRequeue(after time.Duration, priority int) OmegaMatcher {
 }
 
 func TestReconcileCreatesWhatIsDue(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 47)
 
 	w.Expect(w.reconcile(t.Context())).To(beResync())
@@ -74,8 +73,7 @@ func TestReconcileCreatesWhatIsDue(t *testing.T) {
 }
 
 func TestReconcileAgainDoesNothing(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.reconcileAt(t.Context(), 47)
 	jobs, sj := w.jobs(t.Context()), w.scaledJob(t.Context())
 
@@ -91,8 +89,7 @@ func TestReconcileAgainDoesNothing(t *testing.T) {
 
 // Finished Jobs make room for new Jobs, which have new names.
 func TestReconcileReplacesFinishedJobs(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.reconcileAt(t.Context(), 20)
 	w.Expect(w.names()).To(HaveLen(2))
 
@@ -140,18 +137,16 @@ func TestReconcileUnknownDepth(t *testing.T) {
 
 // With a short polling interval, a queue that can't be read is read again even sooner.
 func TestReconcileUnknownDepthWithShortInterval(t *testing.T) {
-	t.Parallel()
 	sj := scaledJob()
 	sj.Spec.PollingIntervalSeconds = 2
-	w := newFakeEnv(t, sj)
+	w := inParallel(t, sj)
 	w.queues.SetError(emailQueue, failure.ErrClosed)
 
 	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", 1100*time.Millisecond))
 }
 
 func TestReconcileBusyEndpoint(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.queues.SetError(emailQueue, failure.ErrBusy)
 
 	result := w.reconcile(t.Context())
@@ -168,8 +163,7 @@ func TestReconcileBusyEndpoint(t *testing.T) {
 }
 
 func TestReconcileListFails(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 47)
 	w.onList = func() error { return errAway }
 
@@ -181,8 +175,7 @@ func TestReconcileListFails(t *testing.T) {
 }
 
 func TestReconcileWaitsForTheCache(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 25)
 	w.hidden = func(*batchv1.Job) bool { return true }
 	w.cacheIsAt("0")
@@ -200,10 +193,9 @@ func TestReconcileWaitsForTheCache(t *testing.T) {
 }
 
 func TestReconcileSuspended(t *testing.T) {
-	t.Parallel()
 	sj := scaledJob()
 	sj.Spec.FailedJobsHistoryLimit = new(int32(0))
-	w := newFakeEnv(t, sj)
+	w := inParallel(t, sj)
 	w.reconcileAt(t.Context(), 20)
 	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
 	w.queues.SetDepth(emailQueue, 47)
@@ -222,10 +214,9 @@ func TestReconcileSuspended(t *testing.T) {
 }
 
 func TestReconcileGoing(t *testing.T) {
-	t.Parallel()
 	sj := scaledJob()
 	sj.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-	w := newFakeEnv(t, sj)
+	w := inParallel(t, sj)
 	w.queues.SetDepth(emailQueue, 47)
 
 	result, err := w.r.Reconcile(t.Context(), requestOf(emails))
@@ -238,8 +229,7 @@ func TestReconcileGoing(t *testing.T) {
 }
 
 func TestReconcileGone(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 47)
 	w.onCreate = func(context.Context, *batchv1.Job, func() error) error { return errAway }
 	_ = w.reconcileFails(t.Context())
@@ -258,8 +248,7 @@ func TestReconcileGone(t *testing.T) {
 
 // A recreated ScaledJob does not use the state of the deleted one.
 func TestReconcileRecreated(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.reconcileAt(t.Context(), 20)
 	first := w.names()
 	w.r.Gate.Lost("uid-1", jobcontrol.Unanswered{Ordinal: 9, Since: time.Now()})
@@ -277,8 +266,7 @@ func TestReconcileRecreated(t *testing.T) {
 }
 
 func TestReconcileSubscribes(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.reconcile(t.Context())
 	w.Expect(w.watcher.forgotten).To(BeFalse())
 
@@ -305,10 +293,9 @@ func TestReconcileSubscribes(t *testing.T) {
 
 // The CRD rejects such an address, but the object may have been stored under an older CRD.
 func TestReconcileUnusableAddress(t *testing.T) {
-	t.Parallel()
 	sj := scaledJob()
 	sj.Spec.RedisAddress = "redis"
-	w := newFakeEnv(t, sj)
+	w := inParallel(t, sj)
 
 	w.reconcile(t.Context())
 
@@ -320,8 +307,7 @@ func TestReconcileUnusableAddress(t *testing.T) {
 
 // The namespace of a ScaledJob may use too many servers, or the ScaledJob may use none.
 func TestReconcileClaimsTheServer(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 30)
 	w.servers.refusal = &failure.Error{Reason: failure.ReasonTooManyServers, Message: "too many", Err: errors.New("65 of 64")}
 	w.reconcile(t.Context())
@@ -352,8 +338,7 @@ func TestReconcileClaimsTheServer(t *testing.T) {
 
 // The connection works with the previous password until it is re-established.
 func TestReconcileReportsThatTheServerRejectsTheSecrets(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.reconcile(t.Context())
 	w.servers.rejected = &failure.Error{Reason: failure.ReasonAuthFailed, Message: "Check the password.", Err: errors.New("WRONGPASS")}
 	w.reconcile(t.Context())
@@ -365,8 +350,7 @@ func TestReconcileReportsThatTheServerRejectsTheSecrets(t *testing.T) {
 }
 
 func TestReconcileReportsToTheMetrics(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 47)
 	w.watcher.notified = time.Now().Add(-time.Second)
 	w.watcher.state.LastEvent = time.Unix(1000, 0)
@@ -407,8 +391,7 @@ func TestReconcileReportsToTheMetrics(t *testing.T) {
 
 // A notification counts until the first complete reconcile after it.
 func TestReactionIsMeasuredFromTheNotificationThatWasNotServed(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	reactions := func() float64 { return w.scrape()["scaledjob_event_to_create_seconds"] }
 	w.reconcileAt(t.Context(), 10)
 	w.Expect(reactions()).To(BeZero(), "no notification caused this Job")

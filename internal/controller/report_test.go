@@ -107,8 +107,7 @@ func TestStatusAfterARestart(t *testing.T) {
 
 // The ScaledJob may be deleted or recreated before its status is written.
 func TestStatusOfAScaledJobThatIsGone(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.onApply = func() error {
 		return apierrors.NewNotFound(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), "emails")
 	}

@@ -82,8 +82,7 @@ func TestAReconcileComesWhenTheStateOfTheNotificationsMayChange(t *testing.T) {
 
 // Retries of a busy server take turns if many share it.
 func TestRetriesOfABusyServerTakeTurns(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.queues.SetError(emailQueue, failure.ErrBusy)
 	for watchers, want := range map[int]time.Duration{1: busyRetry, 1000: 5 * time.Second, 10_000: unreadableRetry} {
 		w.watcher.state.Watchers = watchers

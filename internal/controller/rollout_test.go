@@ -81,8 +81,7 @@ func (w *fakeEnv) images(ctx context.Context) map[string]int {
 }
 
 func TestAnEditedTemplateReplacesUnfinishedJobs(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, replacing())
+	w := inParallel(t, replacing())
 	w.reconcileAt(t.Context(), 30)
 	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
 
@@ -290,8 +289,7 @@ func TestUnstartedKeepsAJobThatBecomesReady(t *testing.T) {
 
 // A strategy without a precondition on the state deletes what changes all the time.
 func TestImmediateDeletesByUIDOnly(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, replacing())
+	w := inParallel(t, replacing())
 	w.reconcileAt(t.Context(), 10)
 	deletes := 0
 	w.onDelete = func(_ context.Context, _ client.Object, expected *metav1.Preconditions) error {

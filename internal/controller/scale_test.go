@@ -59,8 +59,7 @@ func (w *fakeEnv) warmUp(ctx context.Context) {
 
 // A template that the API server may refuse gets one create first.
 func TestScaleFirstOfANewTemplateAlone(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.warmUp(t.Context())
 	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:refused"
@@ -252,8 +251,7 @@ func beingDeleted(object client.Object) error {
 
 // A new process can't know whether a Job is missing.
 func TestScaleAsksBeforeItsFirstCreate(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 25)
 	w.onLiveGet = beingDeleted
 
@@ -286,8 +284,7 @@ func TestScaleTakesTheAnswerToAStatus(t *testing.T) {
 
 // If no Job has disappeared, or none is due, the operator does not read the ScaledJob from the API server.
 func TestScaleAsksOnlyIfAJobIsMissing(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.reconcileAt(t.Context(), 25)
 	w.onLiveGet = func(client.Object) error { return errAway }
 	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
@@ -332,8 +329,7 @@ func TestCreatingEndsSoonAfterSuspension(t *testing.T) {
 // An admission webhook may change the created Job. A Job without the owner reference does not count, so the operator
 // would create Jobs without end. The answer of the API server shows that the Job is not owned.
 func TestJobsThatLoseTheirOwnerAreNotCreatedWithoutEnd(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 30)
 	w.onCreate = func(_ context.Context, job *batchv1.Job, send func() error) error {
 		job.OwnerReferences = nil
@@ -398,8 +394,7 @@ func TestAnswerWithoutIdentityIsAwaited(t *testing.T) {
 
 // Admission policies may remove the annotations. Failing Jobs must still pause creation.
 func TestJobsWithoutAnnotationsThatFailPauseCreating(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 30)
 	w.onCreate = func(_ context.Context, job *batchv1.Job, send func() error) error {
 		job.Annotations = nil

@@ -24,8 +24,7 @@ func invalid(faults ...*field.Error) error {
 }
 
 func TestTemplateRejected(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.onDryRun = func() error { return invalid(field.Required(field.NewPath("spec", "template"), "")) }
 
 	w.reconcile(t.Context())

@@ -119,8 +119,7 @@ func TestHistoryGivesWayToAQuota(t *testing.T) {
 
 // Another quota is not helped by deleting Jobs.
 func TestHistoryStaysForAnotherRefusal(t *testing.T) {
-	t.Parallel()
-	w := newFakeEnv(t, scaledJob())
+	w := inParallel(t, scaledJob())
 	w.reconcileAt(t.Context(), 10)
 	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
 	w.onCreate = refuse(invalid())

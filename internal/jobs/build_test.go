@@ -13,9 +13,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"pgregory.net/rapid"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/bubble"
@@ -210,31 +208,6 @@ func TestNameStaysTheSame(t *testing.T) {
 	// A version of the operator with other names could create the Jobs of its predecessor a second time.
 	g.Expect(Name("emails", "5f0ee5c9-5b5c-4d4b-9b1e-0d4e6c1f8a11", 1)).To(Equal("emails-0r2gjxbsz9jt9"))
 	g.Expect(Name("mail.v1."+strings.Repeat("x", 55), "5f0ee5c9-5b5c-4d4b-9b1e-0d4e6c1f8a11", 2)).To(HavePrefix("mail-v1-" + strings.Repeat("x", 24) + "-"))
-}
-
-// Names are valid, deterministic, of a constant length for an owner, and unique per ordinal and UID.
-func TestNameProperties(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		// The names that the API server accepts for a ScaledJob.
-		owner := rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,18}[a-z0-9])?){0,2}`).Draw(t, "owner")
-		uid := types.UID(rapid.String().Draw(t, "uid"))
-		ordinal := rapid.Int64Min(0).Draw(t, "ordinal")
-
-		name := Name(owner, uid, ordinal)
-
-		expectJobName(NewWithT(t), name)
-		if again := Name(owner, uid, ordinal); again != name {
-			t.Fatalf("named %s, and then %s", name, again)
-		}
-		otherOrdinal := rapid.Int64Min(0).Filter(func(n int64) bool { return n != ordinal }).Draw(t, "otherOrdinal")
-		otherUID := types.UID(rapid.String().Filter(func(s string) bool { return types.UID(s) != uid }).Draw(t, "otherUID"))
-		for _, other := range []string{Name(owner, uid, otherOrdinal), Name(owner, otherUID, ordinal)} {
-			if other == name || len(other) != len(name) {
-				t.Fatalf("%q/%d gives %s, and %q or %d gives %s", uid, ordinal, name, otherUID, otherOrdinal, other)
-			}
-		}
-	})
 }
 
 // expectJobName expects that the API server accepts this as the name of a Job, also of an Indexed one with the most

@@ -163,7 +163,7 @@ func newFakeEnv(tb testing.TB, objects ...client.Object) *fakeEnv {
 	collectors := metrics.New(registry)
 	w.metrics = collectors.With(registry)
 	w.r = &Reconciler{
-		Cache:    envCache{w, tb.Context()},
+		Cache:    envCache{w},
 		Client:   cached,
 		Live:     live,
 		Servers:  w.servers,
@@ -375,11 +375,7 @@ func (r envReader) Get(_ context.Context, key client.ObjectKey, object client.Ob
 func (envReader) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
 // envCache is what the cache shows of a fakeEnv.
-type envCache struct {
-	*fakeEnv
-
-	ctx context.Context
-}
+type envCache struct{ *fakeEnv }
 
 func (c envCache) ScaledJob(key types.NamespacedName) (*scaledjob.ScaledJob, error) {
 	stored, err := c.get(key)
@@ -395,23 +391,15 @@ func (c envCache) ScaledJob(key types.NamespacedName) (*scaledjob.ScaledJob, err
 	return c.share(slim.(*scaledjob.ScaledJob)), nil
 }
 
-func (c envCache) Owned(namespace string, owner types.UID) ([]*batchv1.Job, error) {
-	shown, err := c.shown(c.ctx)
-	var owned []*batchv1.Job
-	for _, job := range shown {
-		if job.Namespace == namespace && jobs.ControllerUID(&job) == owner {
-			owned = append(owned, &job)
+func (c envCache) Owned(namespace string, owner types.UID) (owned []*batchv1.Job, err error) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	for _, job := range c.server.jobs {
+		if job.Namespace == namespace && jobs.ControllerUID(job) == owner && !c.hidden(job) {
+			owned = append(owned, job.DeepCopy())
 		}
 	}
-	return owned, err
-}
-
-// shown returns the Jobs that the cache shows.
-func (w *fakeEnv) shown(ctx context.Context) ([]batchv1.Job, error) {
-	if err := w.onList(); err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(w.jobs(ctx), func(job batchv1.Job) bool { return w.hidden(&job) }), nil
+	return owned, c.onList()
 }
 
 // share keeps an object of the cache, which all readers share, and a copy.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
-	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +23,6 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
-	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
@@ -58,8 +55,6 @@ type manyScaledJobs struct {
 
 	mu  sync.Mutex
 	log []exchange
-	// existing are the Jobs by the UID of their owner and by name.
-	existing map[types.UID]map[string]*batchv1.Job
 	// onRequest is called for each write to the API server before it is carried out.
 	onRequest func(ctx context.Context, kind string, of types.NamespacedName) error
 }
@@ -73,13 +68,7 @@ func newManyScaledJobs(t *testing.T, objects ...client.Object) *manyScaledJobs {
 // newManyScaledJobsSharing starts the workers, of which each namespace has its share of this many.
 func newManyScaledJobsSharing(t *testing.T, shared int, objects ...client.Object) *manyScaledJobs {
 	t.Helper()
-	f := &manyScaledJobs{fakeEnv: newFakeEnv(t, objects...), existing: map[types.UID]map[string]*batchv1.Job{}}
-	for _, object := range objects {
-		if job, ok := object.(*batchv1.Job); ok {
-			f.exists(job)
-		}
-	}
-	f.r.Cache = indexedCache{cacheReader: f.r.Cache, of: f}
+	f := &manyScaledJobs{fakeEnv: newFakeEnv(t, objects...)}
 	f.onRequest = func(context.Context, string, types.NamespacedName) error { return nil }
 	f.r.Watcher, f.r.Servers, f.r.Recorder = deafWatcher{}, manyServers{}, silence{}
 	f.r.Client = interceptor.NewClient(f.r.Client.(client.WithWatch), interceptor.Funcs{
@@ -141,37 +130,7 @@ func (f *manyScaledJobs) createJob(
 	if len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) > 0 {
 		kind = checking
 	}
-	return f.request(ctx, kind, ownerOf(object), func() error {
-		err := c.Create(ctx, object, opts...)
-		if err == nil && kind == creating {
-			f.exists(object.(*batchv1.Job))
-		}
-		return err
-	})
-}
-
-// exists adds a Job to those that the cache shows.
-func (f *manyScaledJobs) exists(job *batchv1.Job) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	owner := jobs.ControllerUID(job)
-	if f.existing[owner] == nil {
-		f.existing[owner] = map[string]*batchv1.Job{}
-	}
-	f.existing[owner][job.Name] = job
-}
-
-// indexedCache shows the Jobs of manyScaledJobs.
-type indexedCache struct {
-	cacheReader
-
-	of *manyScaledJobs
-}
-
-func (c indexedCache) Owned(_ string, owner types.UID) ([]*batchv1.Job, error) {
-	c.of.mu.Lock()
-	defer c.of.mu.Unlock()
-	return slices.Collect(maps.Values(c.of.existing[owner])), nil
+	return f.request(ctx, kind, ownerOf(object), func() error { return c.Create(ctx, object, opts...) })
 }
 
 func (f *manyScaledJobs) deleteJob(
@@ -181,12 +140,7 @@ func (f *manyScaledJobs) deleteJob(
 	if err != nil {
 		return err
 	}
-	return f.request(ctx, deleting, ownerOf(job), func() error {
-		f.mu.Lock()
-		delete(f.existing[jobs.ControllerUID(job)], job.Name)
-		f.mu.Unlock()
-		return c.Delete(ctx, object, opts...)
-	})
+	return f.request(ctx, deleting, ownerOf(job), func() error { return c.Delete(ctx, object, opts...) })
 }
 
 func (f *manyScaledJobs) apply(
@@ -279,9 +233,9 @@ func scaledJobsIn(namespace string, size int) []client.Object {
 
 // jobsOf returns the number of Jobs of a ScaledJob.
 func (f *manyScaledJobs) jobsOf(of types.NamespacedName) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.existing[types.UID("uid of "+of.Name)])
+	owned, err := f.r.Cache.Owned(of.Namespace, types.UID("uid of "+of.Name))
+	f.Expect(err).NotTo(HaveOccurred())
+	return len(owned)
 }
 
 // hangs waits until the sender gives up, or for this long.

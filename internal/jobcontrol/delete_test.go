@@ -17,9 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -38,14 +36,14 @@ type request struct {
 func deleting(t *testing.T, record *Deletes, failed int, answer func(name string) error) (sent []request, more bool, err error) {
 	t.Helper()
 	var mu sync.Mutex
-	writer := fake.NewClientBuilder().WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithInterceptorFuncs(interceptor.Funcs{
+	writer := reading(interceptor.Funcs{
 		Delete: func(_ context.Context, _ client.WithWatch, object client.Object, opts ...client.DeleteOption) error {
 			mu.Lock()
 			defer mu.Unlock()
 			sent = append(sent, request{object.GetName(), object.GetUID(), *(&client.DeleteOptions{}).ApplyOptions(opts)})
 			return answer(object.GetName())
 		},
-	}).Build()
+	})
 	var wanted []*batchv1.Job
 	for i := range failed {
 		wanted = append(wanted, &batchv1.Job{
@@ -57,13 +55,15 @@ func deleting(t *testing.T, record *Deletes, failed int, answer func(name string
 	return sent, done.More, done.Err
 }
 
+func succeed(string) error { return nil }
+
 // Without a propagation policy the API server would orphan the Pods of a Job, and without the UID it could delete
 // another Job of the same name.
 func TestDeletesThisVeryJobWithItsPods(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 
-	sent, more, err := deleting(t, &Deletes{}, 1, func(string) error { return nil })
+	sent, more, err := deleting(t, &Deletes{}, 1, succeed)
 
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(more).To(BeFalse())
@@ -119,12 +119,12 @@ func TestDeletesAgain(t *testing.T) {
 			return nil
 		})
 		g.Expect(err).To(HaveOccurred())
-		sent, _, err := deleting(t, record, 3, func(string) error { return nil })
+		sent, _, err := deleting(t, record, 3, succeed)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(sent).To(BeEmpty(), "the retry is delayed")
 
 		time.Sleep(retry.APIServer.After(1))
-		sent, more, err := deleting(t, record, 3, func(string) error { return nil })
+		sent, more, err := deleting(t, record, 3, succeed)
 
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(sent).To(HaveLen(1))
@@ -137,12 +137,12 @@ func TestLetsOthersHaveATurn(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 
-	sent, more, err := deleting(t, &Deletes{}, deletesPerReconcile, func(string) error { return nil })
+	sent, more, err := deleting(t, &Deletes{}, deletesPerReconcile, succeed)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(sent).To(HaveLen(deletesPerReconcile))
 	g.Expect(more).To(BeFalse())
 
-	sent, more, err = deleting(t, &Deletes{}, deletesPerReconcile+1, func(string) error { return nil })
+	sent, more, err = deleting(t, &Deletes{}, deletesPerReconcile+1, succeed)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(sent).To(HaveLen(deletesPerReconcile))
 	g.Expect(more).To(BeTrue())

@@ -5,7 +5,6 @@ package jobcontrol
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
@@ -25,21 +25,6 @@ func scaledJob() *scaledjobv1.ScaledJob {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: "emails", UID: "uid-1", Generation: 3, ResourceVersion: "30"},
 		Spec:       scaledjobv1.ScaledJobSpec{PollingIntervalSeconds: 30, JobTemplate: &batchv1.JobTemplateSpec{}},
 	}
-}
-
-// dryRunServer is an API server that records creates, and answers all of them the same way.
-type dryRunServer struct {
-	client.Writer
-	asked  []*batchv1.Job
-	answer error
-}
-
-func (d *dryRunServer) Create(_ context.Context, object client.Object, opts ...client.CreateOption) error {
-	if len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) == 0 {
-		return errors.New("the create is not a dry run")
-	}
-	d.asked = append(d.asked, object.(*batchv1.Job))
-	return d.answer
 }
 
 func TestDryRunDue(t *testing.T) {
@@ -78,48 +63,56 @@ func withTemplate() (*scaledjobv1.ScaledJob, error) { return scaledJob(), nil }
 func TestDryRunCreatesNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	server := &dryRunServer{}
+	var sent []client.Object
+	server := reading(interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, object client.Object, opts ...client.CreateOption) error {
+			g.Expect((&client.CreateOptions{}).ApplyOptions(opts).DryRun).NotTo(BeEmpty())
+			sent = append(sent, object)
+			return nil
+		},
+	})
 	var run DryRun
 
 	asked, _, err := DryRunner{server, &Patience{}, false, "hash"}.DryRun(t.Context(), scaledJob(), withTemplate, &run, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(asked).To(BeTrue())
 
-	g.Expect(server.asked).To(HaveLen(1))
-	dryRun, first := server.asked[0], jobs.Build(scaledJob(), "hash", 1, 0)
+	g.Expect(sent).To(HaveLen(1))
+	dryRun, first := sent[0].(*batchv1.Job), jobs.Build(scaledJob(), "hash", 1, 0)
 	g.Expect(dryRun.Name).To(And(Equal(jobs.Name("emails", "uid-1", jobs.DryRunOrdinal)), HaveLen(len(first.Name))))
 	dryRun.Name, dryRun.Annotations[scaledjobv1.AnnotationOrdinal] = first.Name, "1"
 	g.Expect(dryRun).To(Equal(first), "they differ in nothing else")
 	g.Expect(run.sent).NotTo(BeZero())
 }
 
-// silentServer is an API server that does not answer.
-type silentServer struct{ client.Writer }
-
-func (silentServer) Create(ctx context.Context, _ client.Object, _ ...client.CreateOption) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
 // While a webhook hangs, only one reconcile of the namespace waits for it.
 func TestOneDryRunOfANamespaceAtATimeMayTakeLong(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, g Gomega) {
+		silent := reading(interceptor.Funcs{
+			Create: func(ctx context.Context, _ client.WithWatch, _ client.Object, _ ...client.CreateOption) error {
+				<-ctx.Done()
+				return ctx.Err()
+			},
+		})
 		var patient Patience
+		dryRun := func(sj *scaledjobv1.ScaledJob, hanging bool) {
+			_, _, _ = DryRunner{silent, &patient, hanging, "hash"}.DryRun(t.Context(), sj, withTemplate, &DryRun{}, nil)
+		}
 		begun, took := time.Now(), make(chan time.Duration, 3)
 		for _, namespace := range []string{"mail", "mail", "shop"} {
 			sj := scaledJob()
 			sj.Namespace = namespace
 			go func() {
-				_, _, _ = DryRunner{silentServer{}, &patient, false, "hash"}.DryRun(t.Context(), sj, withTemplate, &DryRun{}, nil)
+				dryRun(sj, false)
 				took <- time.Since(begun)
 			}()
 		}
 		g.Expect([]time.Duration{<-took, <-took, <-took}).To(Equal([]time.Duration{dryRunTimeout, patientDryRunTimeout, patientDryRunTimeout}))
-		_, _, _ = DryRunner{silentServer{}, &patient, false, "hash"}.DryRun(t.Context(), scaledJob(), withTemplate, &DryRun{}, nil)
+		dryRun(scaledJob(), false)
 		g.Expect(time.Since(begun)).To(Equal(2*patientDryRunTimeout), "the next one may, too")
 		_, _ = patient.Begin(scaledJob().Namespace)
 		begun = time.Now()
-		_, _, _ = DryRunner{silentServer{}, &patient, true, "hash"}.DryRun(t.Context(), scaledJob(), withTemplate, &DryRun{}, nil)
+		dryRun(scaledJob(), true)
 		g.Expect(time.Since(begun)).To(Equal(hangingDryRunTimeout), "while creates hang")
 	})
 }

@@ -62,6 +62,27 @@ func storesAt(g Gomega, versions ...string) (*Stores, []toolscache.Store) {
 	return stores, behind
 }
 
+// noJobs returns a reader without Jobs.
+func noJobs() client.WithWatch { return reading(interceptor.Funcs{}) }
+
+// asking returns a reader with these Jobs, which asks before each read whether it fails.
+func asking(fails func() error, jobs ...client.Object) client.WithWatch {
+	return reading(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if err := fails(); err != nil {
+				return err
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	}, jobs...)
+}
+
+// gateAt returns a gate with one informer per version, which is at that version.
+func gateAt(g Gomega, cached, live client.Reader, versions ...string) (*Gate, []toolscache.Store) {
+	stores, behind := storesAt(g, versions...)
+	return NewGate(cached, live, stores, nil), behind
+}
+
 func isReady(ctx context.Context, g Gomega, gate *Gate, uid types.UID) bool {
 	ready, err := gate.Synced(ctx, uid)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -71,9 +92,7 @@ func isReady(ctx context.Context, g Gomega, gate *Gate, uid types.UID) bool {
 func TestReadyOnceTheStoreIsThere(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	empty := reading(interceptor.Funcs{})
-	stores, behind := storesAt(g, "5")
-	gate := NewGate(empty, empty, stores, nil)
+	gate, behind := gateAt(g, noJobs(), noJobs(), "5")
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue(), "no Job was created")
 
 	gate.recordCreate(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
@@ -91,33 +110,25 @@ func TestReadyOnceTheStoreIsThere(t *testing.T) {
 
 // If the store shows the Job, its version does not matter. That also covers versions that can't be compared.
 func TestReadyOnceTheJobIsShown(t *testing.T) {
-	t.Parallel()
-	for name, versions := range map[string][]string{
+	bubble.Each(t, map[string][]string{
 		"one store":              {"5"},
 		"one that can't compare": {"not-a-number"},
 		"several":                {"100", "5"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			cached := reading(interceptor.Funcs{})
-			stores, _ := storesAt(g, versions...)
-			gate := NewGate(cached, reading(interceptor.Funcs{}), stores, nil)
-			written := jobOf(owner1, "a", "8")
-			gate.recordCreate(owner1, 1, &written.ObjectMeta)
-			g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse())
+	}, func(t *testing.T, g Gomega, versions []string) {
+		cached := noJobs()
+		gate, _ := gateAt(g, cached, noJobs(), versions...)
+		gate.recordCreate(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
+		g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse())
 
-			namesake := jobOf(owner1, "a", "")
-			namesake.UID = "another"
-			g.Expect(cached.Create(t.Context(), namesake)).To(Succeed())
-			g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(),
-				"the cache shows an earlier Job of the same name")
+		namesake := jobOf(owner1, "a", "")
+		namesake.UID = "another"
+		g.Expect(cached.Create(t.Context(), namesake)).To(Succeed())
+		g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "the cache shows an earlier Job of the same name")
 
-			g.Expect(cached.Delete(t.Context(), namesake)).To(Succeed())
-			g.Expect(cached.Create(t.Context(), jobOf(owner1, "a", ""))).To(Succeed())
-			g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
-		})
-	}
+		g.Expect(cached.Delete(t.Context(), namesake)).To(Succeed())
+		g.Expect(cached.Create(t.Context(), jobOf(owner1, "a", ""))).To(Succeed())
+		g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
+	})
 }
 
 // A Job that was created and deleted while the watch was interrupted never appears in the cache.
@@ -133,15 +144,8 @@ func TestReadySettledByTheServer(t *testing.T) {
 		"it is deleted, its name is reused": {[]client.Object{namesake}, true},
 		"it exists":                         {[]client.Object{jobOf(owner1, "a", "")}, false},
 	}, func(t *testing.T, g Gomega, c row) {
-		stores, _ := storesAt(g, "5", "5")
 		asked := 0
-		live := reading(interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-				asked++
-				return c.Get(ctx, key, o, opts...)
-			},
-		}, c.live...)
-		gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
+		gate, _ := gateAt(g, noJobs(), asking(func() error { asked++; return nil }, c.live...), "5", "5")
 		gate.recordCreate(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 
 		time.Sleep(settleAfter - time.Nanosecond)
@@ -156,28 +160,20 @@ func TestReadySettledByTheServer(t *testing.T) {
 
 func TestReadyPassesOnErrors(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, g Gomega) {
-		away := map[string]bool{}
+		away := map[string]error{}
 		failing := func(name string) client.Reader {
-			return reading(interceptor.Funcs{
-				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-					if away[name] {
-						return errAway
-					}
-					return c.Get(ctx, key, o, opts...)
-				},
-			})
+			return asking(func() error { return away[name] })
 		}
-		stores, _ := storesAt(g, "5", "5")
-		gate := NewGate(failing("cache"), failing("server"), stores, nil)
+		gate, _ := gateAt(g, failing("cache"), failing("server"), "5", "5")
 		gate.recordCreate(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 		time.Sleep(settleAfter)
 
 		for _, name := range []string{"cache", "server"} {
-			away[name] = true
+			away[name] = errAway
 			ready, err := gate.Synced(t.Context(), owner1)
 			g.Expect(err).To(MatchError(errAway), name)
 			g.Expect(ready).To(BeFalse(), name)
-			away[name] = false
+			away[name] = nil
 		}
 		g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue(),
 			"the gate still waited for it, and it is settled now")
@@ -187,9 +183,7 @@ func TestReadyPassesOnErrors(t *testing.T) {
 func TestForget(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	empty := reading(interceptor.Funcs{})
-	stores, _ := storesAt(g, "5")
-	gate := NewGate(empty, empty, stores, nil)
+	gate, _ := gateAt(g, noJobs(), noJobs(), "5")
 	gate.recordCreate(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: time.Now()})
 	gate.skip(owner1, 4)
@@ -231,9 +225,8 @@ func TestUnanswered(t *testing.T) {
 func TestUnansweredIsResolvedInTheEnd(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	live := reading(interceptor.Funcs{})
-	stores, behind := storesAt(g, "0")
-	gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
+	live := noJobs()
+	gate, behind := gateAt(g, noJobs(), live, "0")
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
 	for _, job := range []*batchv1.Job{jobOf(owner1, "made", ""), jobOf(owner2, "foreign", "")} {
 		g.Expect(live.Create(t.Context(), job)).To(Succeed())
@@ -255,13 +248,7 @@ func TestUnansweredIsResolvedInTheEnd(t *testing.T) {
 func TestUnansweredStaysWhileTheAPIServerIsAway(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	away := reading(interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-			return errAway
-		},
-	})
-	stores, _ := storesAt(g, "5")
-	gate := NewGate(reading(interceptor.Funcs{}), away, stores, nil)
+	gate, _ := gateAt(g, noJobs(), asking(func() error { return errAway }), "5")
 	lost := Unanswered{Ordinal: 1, Since: time.Now().Add(-resolveAfter - time.Second)}
 	gate.Lost(owner1, lost)
 
@@ -297,9 +284,7 @@ func TestNewest(t *testing.T) {
 func TestConcurrentOwners(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	empty := reading(interceptor.Funcs{})
-	stores, behind := storesAt(g, "1")
-	gate := NewGate(empty, empty, stores, nil)
+	gate, behind := gateAt(g, noJobs(), noJobs(), "1")
 
 	var passes sync.WaitGroup
 	for i := range 8 {

@@ -81,7 +81,7 @@ func TestTakeoverAwaitsJobsOfThePreviousLeader(t *testing.T) {
 		)
 		return nil
 	})
-	gate, behind := takenOver(t.Context(), g, reading(interceptor.Funcs{}), live)
+	gate, behind := takenOver(t.Context(), g, noJobs(), live)
 
 	for _, uid := range []types.UID{owner1, "newer API"} {
 		g.Expect(isReady(t.Context(), g, gate, uid)).To(BeFalse(), "%s", uid)
@@ -115,7 +115,7 @@ func TestTakeoverReadsEveryPage(t *testing.T) {
 		jobs.Items, jobs.Continue = metadataOf(page.job), page.next
 		return nil
 	})
-	gate, _ := takenOver(t.Context(), g, reading(interceptor.Funcs{}), live)
+	gate, _ := takenOver(t.Context(), g, noJobs(), live)
 
 	for _, uid := range []types.UID{"first", "second", "third"} {
 		g.Expect(isReady(t.Context(), g, gate, uid)).To(BeFalse(), "%s", uid)
@@ -130,7 +130,7 @@ func TestTakeoverListsTheWatchedNamespaces(t *testing.T) {
 		listed = append(listed, options.Namespace)
 		return nil
 	})
-	gate, _ := takenOver(t.Context(), g, reading(interceptor.Funcs{}), live, "mail", "images")
+	gate, _ := takenOver(t.Context(), g, noJobs(), live, "mail", "images")
 
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
 	g.Expect(isReady(t.Context(), g, gate, owner2)).To(BeTrue())
@@ -179,7 +179,7 @@ func TestTakeoverIsTriedAgain(t *testing.T) {
 			jobs.Items = metadataOf(jobOf(owner1, "new", "9"))
 			return nil
 		})
-		gate, _ := takenOver(t.Context(), g, reading(interceptor.Funcs{}), live)
+		gate, _ := takenOver(t.Context(), g, noJobs(), live)
 
 		g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "the gate waits for the Job on the last page")
 		g.Expect(asked).To(Equal([]string{"", "second", "second", ""}), "a failed page is read again, an expired list from the start")
@@ -190,11 +190,10 @@ func TestTakeoverIsTriedAgain(t *testing.T) {
 func TestTakeoverEndsWithItsContext(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, g Gomega) {
 		live := answering(func(*metav1.PartialObjectMetadataList, *client.ListOptions) error { return errAway })
-		stores, _ := storesAt(g, "7")
+		gate, _ := gateAt(g, noJobs(), live, "7")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		err := NewGate(reading(interceptor.Funcs{}), live, stores, nil).Takeover().WaitForSync(ctx)
-		g.Expect(err).To(And(MatchError(context.DeadlineExceeded), MatchError(errAway)))
+		g.Expect(gate.Takeover().WaitForSync(ctx)).To(And(MatchError(context.DeadlineExceeded), MatchError(errAway)))
 	})
 }
 
@@ -211,7 +210,7 @@ func TestTakeoverOfLargeJobs(t *testing.T) {
 		jobs.Items = metadataOf(jobOf(owner1, "new", "9"))
 		return nil
 	})
-	gate, _ := takenOver(t.Context(), g, reading(interceptor.Funcs{}), live)
+	gate, _ := takenOver(t.Context(), g, noJobs(), live)
 
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "the gate waits for the Job")
 	g.Expect(len(limits)).To(BeNumerically(">", 1))

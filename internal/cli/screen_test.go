@@ -54,21 +54,18 @@ func topRow(namespace, name string, depth *int64, mode scaledjobv1.ScalingMode, 
 
 func TestScreens(t *testing.T) {
 	t.Parallel()
+	g := NewWithT(t)
 	for _, size := range []tea.WindowSizeMsg{{Width: 20, Height: 8}, {Width: 80, Height: 24}, {Width: 200, Height: 50}} {
-		t.Run(fmt.Sprint(size.Width), func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			model, _ := topScreen().Update(size)
-			var drawn strings.Builder
-			for line := range strings.Lines(ansi.Strip(model.View().Content)) {
-				drawn.WriteString(strings.TrimRight(line, " \n") + "\n")
-			}
-			file := fmt.Sprintf("testdata/top-%d.txt", size.Width)
-			if *update {
-				g.Expect(os.WriteFile(file, []byte(drawn.String()), 0o600)).To(Succeed())
-			}
-			g.Expect(os.ReadFile(file)).To(BeEquivalentTo(drawn.String()))
-		})
+		model, _ := topScreen().Update(size)
+		var drawn strings.Builder
+		for line := range strings.Lines(ansi.Strip(model.View().Content)) {
+			drawn.WriteString(strings.TrimRight(line, " \n") + "\n")
+		}
+		file := fmt.Sprintf("testdata/top-%d.txt", size.Width)
+		if *update {
+			g.Expect(os.WriteFile(file, []byte(drawn.String()), 0o600)).To(Succeed())
+		}
+		g.Expect(os.ReadFile(file)).To(BeEquivalentTo(drawn.String()))
 	}
 }
 

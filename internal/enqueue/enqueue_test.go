@@ -36,11 +36,14 @@ type workQueue struct {
 // withQueue runs a test with a work queue and a fake clock.
 func withQueue(t *testing.T, test func(context.Context, *workQueue)) {
 	t.Helper()
-	bubble.Run(t, func(t *testing.T, g Gomega) {
-		queue := newQueue(32, func(string, int) {})
-		defer queue.ShutDown()
-		test(t.Context(), &workQueue{g, queue})
-	})
+	bubble.Run(t, func(t *testing.T, g Gomega) { test(t.Context(), newWorkQueue(t, g)) })
+}
+
+func newWorkQueue(t *testing.T, g Gomega) *workQueue {
+	t.Helper()
+	queue := newQueue(32, func(string, int) {})
+	t.Cleanup(queue.ShutDown)
+	return &workQueue{g, queue}
 }
 
 // newQueue returns the work queue of a controller with so many workers.
@@ -182,23 +185,21 @@ func TestEnqueueBeforeASuccessfulRetry(t *testing.T) {
 }
 
 func TestWakesDeliver(t *testing.T) {
-	t.Parallel()
-	for cause, want := range map[coalesce.Cause]time.Duration{
-		coalesce.Growth: 0, coalesce.Confirmed: normalPatience, coalesce.Shrink: resyncPatience,
-	} {
-		t.Run(cause.String(), func(t *testing.T) {
-			withQueue(t, func(ctx context.Context, q *workQueue) {
-				wakes := NewWakes()
-				wakes.Deliver(coalesce.Wake{ID: coalesce.ID(emails), Cause: cause})
+	withQueue(t, func(ctx context.Context, q *workQueue) {
+		for cause, want := range map[coalesce.Cause]time.Duration{
+			coalesce.Growth: 0, coalesce.Confirmed: normalPatience, coalesce.Shrink: resyncPatience,
+		} {
+			wakes := NewWakes()
+			wakes.Deliver(coalesce.Wake{ID: coalesce.ID(emails), Cause: cause})
 
-				wakes.handle(ctx, <-wakes.events, q)
+			wakes.handle(ctx, <-wakes.events, q)
 
-				key, patience, _ := q.next()
-				q.Expect(key).To(Equal(emails))
-				q.Expect(patience).To(Equal(want))
-			})
-		})
-	}
+			key, patience, _ := q.next()
+			q.Expect(key).To(Equal(emails))
+			q.Expect(patience).To(Equal(want))
+			q.Done(requestOf(key))
+		}
+	})
 }
 
 // A wake-up that is due later becomes a request that is due later, and an earlier one brings it forward.

@@ -35,15 +35,15 @@ func owned(name string, changes ...func(*batchv1.Job)) *batchv1.Job {
 }
 
 func TestJobHandler(t *testing.T) {
-	t.Parallel()
 	orphan := owned("emails", func(job *batchv1.Job) { job.OwnerReferences = nil })
 	cron := owned("emails", func(job *batchv1.Job) { job.OwnerReferences[0].Kind = "CronJob" })
 	keda := owned("emails", func(job *batchv1.Job) { job.OwnerReferences[0].APIVersion = "keda.sh/v1alpha1" })
-	for name, c := range map[string]struct {
+	type row struct {
 		event    any
 		want     []string
 		patience time.Duration
-	}{
+	}
+	bubble.Each(t, map[string]row{
 		"created": {event.CreateEvent{Object: owned("emails")}, []string{"emails"}, normalPatience},
 		"listed at the start": {
 			event.CreateEvent{Object: owned("emails"), IsInInitialList: true}, []string{"emails"}, resyncPatience,
@@ -57,32 +57,29 @@ func TestJobHandler(t *testing.T) {
 		"deleted":                       {event.DeleteEvent{Object: owned("emails")}, []string{"emails"}, normalPatience},
 		"without an owner":              {event.CreateEvent{Object: orphan}, nil, 0},
 		"of a namesake of another kind": {event.UpdateEvent{ObjectOld: cron, ObjectNew: keda}, nil, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			withQueue(t, func(ctx context.Context, q *workQueue) {
-				on := JobHandler(ignoreFinish, freesNothing)
-				switch is := c.event.(type) {
-				case event.CreateEvent:
-					on.Create(ctx, is, q)
-				case event.UpdateEvent:
-					on.Update(ctx, is, q)
-				case event.DeleteEvent:
-					on.Delete(ctx, is, q)
-				}
-				synctest.Wait()
+	}, func(t *testing.T, g Gomega, c row) {
+		q := newWorkQueue(t, g)
+		on := JobHandler(ignoreFinish, freesNothing)
+		switch is := c.event.(type) {
+		case event.CreateEvent:
+			on.Create(t.Context(), is, q)
+		case event.UpdateEvent:
+			on.Update(t.Context(), is, q)
+		case event.DeleteEvent:
+			on.Delete(t.Context(), is, q)
+		}
+		synctest.Wait()
 
-				q.Expect(q.Len()).To(Equal(len(c.want)))
-				var got []string
-				for range c.want {
-					key, patience, _ := q.next()
-					got = append(got, key.Name)
-					q.Expect(key.Namespace).To(Equal("mail"))
-					q.Expect(patience).To(Equal(c.patience))
-				}
-				q.Expect(got).To(ConsistOf(c.want))
-			})
-		})
-	}
+		q.Expect(q.Len()).To(Equal(len(c.want)))
+		var got []string
+		for range c.want {
+			key, patience, _ := q.next()
+			got = append(got, key.Name)
+			q.Expect(key.Namespace).To(Equal("mail"))
+			q.Expect(patience).To(Equal(c.patience))
+		}
+		q.Expect(got).To(ConsistOf(c.want))
+	})
 }
 
 func TestJobChanged(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 func TestWaiting(t *testing.T) {
 	t.Parallel()
+	g := NewWithT(t)
 	began := at(100)
 	record := Readiness{}
 	list := make([]*batchv1.Job, 0, 10)
@@ -39,25 +40,20 @@ func TestWaiting(t *testing.T) {
 	add("going", Observed{Ready: true, Since: began.Add(-time.Hour)}, pod, func(job *batchv1.Job) { job.DeletionTimestamp = &metav1.Time{Time: began} })
 	add("young", Observed{Since: began.Add(30 * time.Second)}, pod)
 
+	all := Waiting{Unstarted: 7, WithoutPod: 1, Suspended: 2, Outdated: 1, Unended: 1, Terminating: 1}
+	first := all
+	first.Unstarted--
 	for after, want := range map[time.Duration]struct {
 		found Waiting
-		next  time.Duration
+		next  time.Time
 	}{
-		StartTimeout - 1:   {Waiting{}, StartTimeout},
-		StartTimeout:       {Waiting{Unstarted: 6, WithoutPod: 1, Suspended: 2, Outdated: 1, Unended: 1, Terminating: 1}, StartTimeout + 30*time.Second},
-		2 * StartTimeout:   {Waiting{Unstarted: 7, WithoutPod: 1, Suspended: 2, Outdated: 1, Unended: 1, Terminating: 1}, -1},
-		100 * StartTimeout: {Waiting{Unstarted: 7, WithoutPod: 1, Suspended: 2, Outdated: 1, Unended: 1, Terminating: 1}, -1},
+		StartTimeout - 1:   {Waiting{}, began.Add(StartTimeout)},
+		StartTimeout:       {first, began.Add(StartTimeout + 30*time.Second)},
+		2 * StartTimeout:   {all, time.Time{}},
+		100 * StartTimeout: {all, time.Time{}},
 	} {
-		t.Run(after.String(), func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			found, next := record.Waiting(list, "new", began.Add(after))
-			g.Expect(found).To(Equal(want.found))
-			if want.next < 0 {
-				g.Expect(next).To(BeZero())
-			} else {
-				g.Expect(next).To(Equal(began.Add(want.next)))
-			}
-		})
+		found, next := record.Waiting(list, "new", began.Add(after))
+		g.Expect(found).To(Equal(want.found), "after %v", after)
+		g.Expect(next).To(Equal(want.next), "after %v", after)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 func TestNotificationsActive(t *testing.T) {
 	t.Parallel()
+	g := NewWithT(t)
 	type found struct {
 		status metav1.ConditionStatus
 		reason string
@@ -30,21 +31,16 @@ func TestNotificationsActive(t *testing.T) {
 
 		verify.ReasonTooManyNotifications: {metav1.ConditionFalse, "TooManyNotifications", scaledjobv1.ModePolling},
 	} {
-		t.Run(string(known), func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			is := notificationsActive(&scaledJob().Spec, verify.Verdict{Reason: known}, verify.NotTracked)
-			g.Expect(found{is.Status, is.Reason, modeOf(*is, verify.NotTracked)}).To(Equal(want))
-			g.Expect(is.Message).To(MatchRegexp(`^[A-Z].*\.$`))
-			if want.mode == scaledjobv1.ModePolling {
-				want.mode = scaledjobv1.ModeTracking
-			}
-			is = notificationsActive(&scaledJob().Spec, verify.Verdict{Reason: known}, verify.Tracked)
-			g.Expect(found{is.Status, is.Reason, modeOf(*is, verify.Tracked)}).To(Equal(want), "the other source is in the mode")
-			g.Expect(is.Message).NotTo(ContainSubstring("polls"))
-		})
+		is := notificationsActive(&scaledJob().Spec, verify.Verdict{Reason: known}, verify.NotTracked)
+		g.Expect(found{is.Status, is.Reason, modeOf(*is, verify.NotTracked)}).To(Equal(want))
+		g.Expect(is.Message).To(MatchRegexp(`^[A-Z].*\.$`))
+		if want.mode == scaledjobv1.ModePolling {
+			want.mode = scaledjobv1.ModeTracking
+		}
+		is = notificationsActive(&scaledJob().Spec, verify.Verdict{Reason: known}, verify.Tracked)
+		g.Expect(found{is.Status, is.Reason, modeOf(*is, verify.Tracked)}).To(Equal(want), "the other source is in the mode")
+		g.Expect(is.Message).NotTo(ContainSubstring("polls"))
 	}
-	g := NewWithT(t)
 	g.Expect(notificationsActive(&scaledJob().Spec, verify.Verdict{}, verify.NotTracked)).To(BeNil(), "undecided")
 	other := scaledJob()
 	for _, c := range []struct {

@@ -43,18 +43,23 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// server is an API server that counts the applied statuses, and its answer to them.
+// server is an API server that counts the applied statuses, and its answer to them. While it hangs, it does not answer.
 type server struct {
 	client.StatusClient
 	client.SubResourceWriter
 	applied int
 	answer  error
+	hangs   bool
 }
 
 func (s *server) Status() client.SubResourceWriter { return s }
 
-func (s *server) Apply(context.Context, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
+func (s *server) Apply(ctx context.Context, _ runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
 	s.applied++
+	if s.hangs {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	return s.answer
 }
 
@@ -136,33 +141,17 @@ func TestWriteAtOnce(t *testing.T) {
 // A write that fails after a long time is not tried again at once.
 func TestSlowWritesThatFailAreSpacedOut(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, g Gomega) {
-		slow := &slowServer{}
+		slow := &server{hangs: true}
 		record := NewStatusRecord()
 		record.due, record.waits = time.Now(), true
 		for sent := 1; sent <= 3; sent++ {
 			_, wait, err := (&StatusWriter{Client: slow}).Write(t.Context(), &scaledjobv1.ScaledJob{}, &record, active(int32(sent)), false)
 			g.Expect(err).To(MatchError(context.DeadlineExceeded))
 			g.Expect(wait).To(Equal(retry.APIServer.After(sent)))
-			g.Expect(slow.sent).To(Equal(sent))
+			g.Expect(slow.applied).To(Equal(sent))
 			time.Sleep(wait)
 		}
 	})
-}
-
-// slowServer is an API server that never answers.
-type slowServer struct {
-	client.StatusClient
-	client.SubResourceWriter
-
-	sent int
-}
-
-func (s *slowServer) Status() client.SubResourceWriter { return s }
-
-func (s *slowServer) Apply(ctx context.Context, _ runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
-	s.sent++
-	<-ctx.Done()
-	return ctx.Err()
 }
 
 // Thousands of statuses are in memory once, and not once each for what is computed, written and cached.

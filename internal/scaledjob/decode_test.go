@@ -78,6 +78,13 @@ func expectError(g Gomega, err error, about string) {
 	}
 }
 
+// unknownFields returns the fields that an error is about.
+func unknownFields(g Gomega, err error) []string {
+	unknown, is := errors.AsType[*UnknownFieldsError](err)
+	g.ExpectWithOffset(1, is).To(BeTrue(), "%v", err)
+	return unknown.UnknownFields()
+}
+
 func TestFieldsThatAreNotKnown(t *testing.T) {
 	type row struct {
 		object string
@@ -99,15 +106,14 @@ func TestFieldsThatAreNotKnown(t *testing.T) {
 			return
 		}
 		g.Expect(found.SpecErr).To(MatchError(ContainSubstring(c.want[0])))
-		unknown, is := errors.AsType[*UnknownFieldsError](found.SpecErr)
-		g.Expect(is).To(BeTrue())
-		g.Expect(unknown.UnknownFields()).To(Equal(c.want))
+		g.Expect(unknownFields(g, found.SpecErr)).To(Equal(c.want))
 	})
 }
 
 // The decoder reports no more than 100 unknown fields of an object.
 func TestManyFieldsThatAreNotKnownHideNoOther(t *testing.T) {
 	t.Parallel()
+	g := NewWithT(t)
 	for _, count := range []int{99, 100, 150} {
 		var many strings.Builder
 		for i := range count {
@@ -120,15 +126,9 @@ func TestManyFieldsThatAreNotKnownHideNoOther(t *testing.T) {
 			"in the template of a broken object": `{"spec":{"jobTemplate":{%s"spec":{}},"pauseUntil":1},"status":[]}`,
 			"next to the spec":                   `{%s"spec":{"pauseUntil":1}}`,
 		} {
-			t.Run(fmt.Sprintf("%d %s", count, name), func(t *testing.T) {
-				t.Parallel()
-				g := NewWithT(t)
-				var found ScaledJob
-				g.Expect(found.UnmarshalJSON(fmt.Appendf(nil, object, many.String()))).To(Succeed())
-				unknown, is := errors.AsType[*UnknownFieldsError](found.SpecErr)
-				g.Expect(is).To(BeTrue())
-				g.Expect(unknown.UnknownFields()).To(Equal([]string{"spec.pauseUntil"}))
-			})
+			var found ScaledJob
+			g.Expect(found.UnmarshalJSON(fmt.Appendf(nil, object, many.String()))).To(Succeed())
+			g.Expect(unknownFields(g, found.SpecErr)).To(Equal([]string{"spec.pauseUntil"}), "%d %s", count, name)
 		}
 	}
 }

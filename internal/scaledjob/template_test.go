@@ -184,7 +184,7 @@ func TestTemplatesAreKnownWhileTheyAreHeld(t *testing.T) {
 		_, is = known.templates[text]
 		return is
 	}).WithTimeout(30 * time.Second).Should(BeFalse())
-	_, err = pack([]byte(`{"metadata":7}`))
+	_, err := pack([]byte(`{"metadata":7}`))
 	g.Expect(err).To(HaveOccurred())
 	g.Expect(isKnown(`{"metadata":7}`)).To(BeFalse())
 }

@@ -60,18 +60,15 @@ func printed(result Result) string {
 
 func TestTheExamplesAreConvertedAsExpected(t *testing.T) {
 	t.Parallel()
+	g := NewWithT(t)
 	for _, file := range exampleFiles(t) {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			golden := filepath.Join("testdata", strings.TrimSuffix(filepath.Base(file), ".yaml")+".golden")
-			is := printed(convertFile(t, file))
-			if *update {
-				g.Expect(os.WriteFile(golden, []byte(is), 0o600)).To(Succeed())
-			}
-			expected := must.Get(os.ReadFile(golden))(g)
-			g.Expect(is).To(Equal(string(expected)))
-		})
+		golden := filepath.Join("testdata", strings.TrimSuffix(filepath.Base(file), ".yaml")+".golden")
+		is := printed(convertFile(t, file))
+		if *update {
+			g.Expect(os.WriteFile(golden, []byte(is), 0o600)).To(Succeed())
+		}
+		expected := must.Get(os.ReadFile(golden))(g)
+		g.Expect(is).To(Equal(string(expected)), file)
 	}
 }
 

@@ -87,20 +87,6 @@ func TestReconcileAgainDoesNothing(t *testing.T) {
 	w.Expect(w.events.reasons).To(HaveLen(1))
 }
 
-// Finished Jobs make room for new Jobs, which have new names.
-func TestReconcileReplacesFinishedJobs(t *testing.T) {
-	w := inParallel(t, scaledJob())
-	w.reconcileAt(t.Context(), 20)
-	w.Expect(w.names()).To(HaveLen(2))
-
-	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
-	w.finish(t.Context(), w.names()[1], batchv1.JobFailed)
-	w.reconcile(t.Context())
-
-	w.Expect(w.names()).To(HaveLen(4))
-	w.Expect(w.jobs(t.Context())).To(HaveLen(4))
-}
-
 func TestReconcileUnknownDepth(t *testing.T) {
 	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.reconcileAt(ctx, 25)

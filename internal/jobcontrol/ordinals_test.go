@@ -124,17 +124,6 @@ func TestUsedOrdinalsStaySo(t *testing.T) {
 	g.Expect(gate.owners[owner1].ordinals.used).To(BeEmpty(), "ordinals that follow without a gap are not stored")
 }
 
-// No create of the ordinal can be carried out any more, so it is free.
-func TestSettledOrdinalsAreFree(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	gate := looked()
-	gate.Lost(owner1, Unanswered{Ordinal: 1, Since: start})
-	gate.settle(owner1, 1)
-	gate.Observe(owner1, ownedJobs(2, 3))
-	g.Expect(free(gate, 2)).To(Equal([]int64{1, 4}))
-}
-
 // Two operators that see the same Jobs use the same ordinals, so that the API server creates each Job once.
 func TestCreatorsThatSeeTheSameClaimTheSame(t *testing.T) {
 	t.Parallel()

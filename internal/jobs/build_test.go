@@ -121,22 +121,6 @@ func TestBuildRestartPolicy(t *testing.T) {
 	})
 }
 
-func TestBuildBareTemplate(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	owner := owner()
-	owner.Spec.JobTemplate = &batchv1.JobTemplateSpec{}
-
-	job := Build(owner, "hash", 1, 0)
-
-	ours := map[string]string{
-		scaledjobv1.LabelScaledJob: "emails",
-		scaledjobv1.LabelManagedBy: scaledjobv1.ManagedBy,
-	}
-	g.Expect(job.Labels).To(Equal(ours))
-	g.Expect(job.Spec.Template.Labels).To(Equal(ours))
-}
-
 // A Job must not share memory with the owner, which belongs to the cache: changes of the Job would change the cache.
 func TestBuildSharesNoMemory(t *testing.T) {
 	t.Parallel()

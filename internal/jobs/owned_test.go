@@ -119,17 +119,6 @@ func TestTake(t *testing.T) {
 	})
 }
 
-// A Job without a controller must not match an empty owner UID.
-func TestTakeForNoOwner(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	orphan := job("j")
-	orphan.OwnerReferences = nil
-
-	g.Expect(ControllerUID(orphan)).To(BeEmpty())
-	g.Expect(ControllerUID(job("j"))).To(Equal(types.UID("uid-1")))
-}
-
 func TestPending(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

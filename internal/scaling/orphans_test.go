@@ -64,19 +64,6 @@ func TestAProbeIsKnownUntilItsEndWasSeen(t *testing.T) {
 	g.Expect([]bool{o.isProbe(1), o.isProbe(2)}).To(Equal([]bool{false, true}))
 }
 
-// Orphans that leave show that a Job for them was of use, which lets two more be created.
-func TestOrphansThatLeaveEarnJobs(t *testing.T) {
-	t.Parallel()
-	l := newQueueWithJobs(t, 100)
-	for _, inProgress := range []int64{5, 5, 4} {
-		l.now = l.now.Add(OrphanedAfter)
-		l.queue.InProgress = inProgress
-		l.look()
-	}
-	l.Expect(l.creation.Orphaned()).To(Equal(int64(4)))
-	l.Expect(l.creation.Allowed(4, 0, l.now)).To(Equal(int64(2)))
-}
-
 // Whether messages may have left although there are not fewer.
 func TestMayHaveShrunk(t *testing.T) {
 	t.Parallel()
@@ -126,17 +113,20 @@ func TestHasShrunk(t *testing.T) {
 	}
 }
 
-// Jobs for orphans that have succeeded end the limit for the others as soon as all that are due may be created.
+// An orphan that leaves shows that a Job for it was of use, which lets two more be created. The limit ends for the others as
+// soon as all that are due may be created.
 func TestOrphansAreNoneOnceAllTheirJobsMayBeCreated(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ due, free, orphaned int64 }{{4, 0, 4}, {3, 0, 4}, {2, 0, 0}, {3, 1, 0}, {2, 2, 4}} {
+	for _, c := range []struct{ due, free, allowed, orphaned int64 }{{4, 0, 2, 4}, {3, 0, 2, 4}, {2, 0, 2, 0}, {3, 1, 3, 0}, {2, 2, 2, 4}} {
 		l := newQueueWithJobs(t, 100)
 		for _, inProgress := range []int64{5, 5, 4} {
 			l.now = l.now.Add(OrphanedAfter)
 			l.queue.InProgress = inProgress
 			l.look()
 		}
+		l.Expect(l.creation.Orphaned()).To(Equal(int64(4)))
 		allowed := l.creation.Allowed(c.due, c.free, l.now)
+		l.Expect(allowed).To(Equal(c.allowed), "%d are due, %d of them for others", c.due, c.free)
 		l.creation.Created(make([]int64, allowed), c.due, c.free, l.now)
 		l.Expect(l.creation.Orphaned()).To(Equal(c.orphaned), "%d are due, %d of them for others", c.due, c.free)
 	}

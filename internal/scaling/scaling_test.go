@@ -93,15 +93,6 @@ func TestDecideOfSeveralQueues(t *testing.T) {
 	}
 }
 
-// A message that a worker moves from one key to another changes nothing.
-func TestAMessageThatMovesChangesNothing(t *testing.T) {
-	t.Parallel()
-	for taken := range int64(24) {
-		seen := Observation{Queues: []Queue{{Waiting: 23 - taken, Threshold: 5}, {InProgress: taken, Threshold: 5}}, Active: 5}
-		NewWithT(t).Expect(Decide(seen, between(0, 20))).To(Equal(Decision{5, 0, false}))
-	}
-}
-
 // The properties in the package documentation, over the whole range of inputs.
 func TestDecideProperties(t *testing.T) {
 	t.Parallel()

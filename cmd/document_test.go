@@ -45,7 +45,6 @@ func TestTheDocumentHasAllFlags(t *testing.T) {
 	g.Expect(string(content)).To(Equal(text), "make generate writes it")
 }
 
-// page returns the text of the page.
 func page(flags *flag.FlagSet) string {
 	sections := make([]strings.Builder, len(groups))
 	flags.VisitAll(func(each *flag.Flag) {

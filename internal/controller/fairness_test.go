@@ -44,10 +44,18 @@ func (f *manyScaledJobs) hangIn(namespace string, kinds ...string) {
 	})
 }
 
-// fillQueues makes all ScaledJobs of the busyTenant namespace want to create Jobs.
-func (f *manyScaledJobs) fillQueues(ctx context.Context, busy []client.Object) {
-	for _, sj := range busy {
-		f.push(ctx, client.ObjectKeyFromObject(sj), 20)
+// fillQueues makes all of these ScaledJobs want to create Jobs.
+func (f *manyScaledJobs) fillQueues(ctx context.Context, all []client.Object, depth int64) {
+	for _, sj := range all {
+		f.push(ctx, client.ObjectKeyFromObject(sj), depth)
+	}
+	settled()
+}
+
+// lookAt asks for a reconcile of all of these ScaledJobs.
+func (f *manyScaledJobs) lookAt(ctx context.Context, all []client.Object) {
+	for _, sj := range all {
+		f.look(ctx, client.ObjectKeyFromObject(sj))
 	}
 	settled()
 }
@@ -77,7 +85,7 @@ func TestHangingRequestsOfANamespaceHoldUpNobodyElse(t *testing.T) {
 		f.look(t.Context(), otherTenant)
 		settled()
 		f.hangIn(busyTenant, kinds...)
-		f.fillQueues(t.Context(), busy)
+		f.fillQueues(t.Context(), busy, 20)
 		hung := map[string]int{}
 		for pushed := range 3 {
 			time.Sleep(3 * time.Second)
@@ -104,15 +112,10 @@ func TestCreatesOfANamespaceAreSentOneAtATimeAfterATimeout(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		busy := scaledJobsIn(busyTenant, busyScaledJobs())
 		f := newManyScaledJobs(t, append(busy, onlyScaledJob(otherTenant)...)...)
-		for _, sj := range append(busy, onlyScaledJob(otherTenant)...) {
-			f.push(t.Context(), client.ObjectKeyFromObject(sj), 10)
-		}
+		f.fillQueues(t.Context(), append(busy, onlyScaledJob(otherTenant)...), 10)
 		time.Sleep(time.Minute) // All have a Job of their template.
 		f.hangIn(busyTenant, creating)
-		for _, sj := range busy {
-			f.push(t.Context(), client.ObjectKeyFromObject(sj), 100)
-		}
-		settled()
+		f.fillQueues(t.Context(), busy, 100)
 		f.Expect(f.requestsInFlight(creating, busyTenant)).To(Equal(jobcontrol.RequestsEach), "before one has timed out")
 		for range 20 {
 			time.Sleep(createTimeout + time.Second)
@@ -147,10 +150,7 @@ func TestWithoutSharesHangingDryRunsHoldUpOthers(t *testing.T) {
 		f.look(t.Context(), otherTenant)
 		settled()
 		f.hangIn(busyTenant, checking)
-		for _, sj := range busy {
-			f.look(t.Context(), client.ObjectKeyFromObject(sj))
-		}
-		settled()
+		f.lookAt(t.Context(), busy)
 		f.Expect(f.inFlight(checking, busyTenant)).To(Equal(workersAtOnce))
 
 		f.push(t.Context(), otherTenant, 10)
@@ -166,10 +166,7 @@ func TestDryRunsOfScaledJobsThatGoAreForgotten(t *testing.T) {
 		busy := scaledJobsIn(busyTenant, busyScaledJobs())
 		f := newManyScaledJobs(t, append(busy, onlyScaledJob(otherTenant)...)...)
 		f.hangIn(busyTenant, checking)
-		for _, sj := range busy {
-			f.look(t.Context(), client.ObjectKeyFromObject(sj))
-		}
-		settled()
+		f.lookAt(t.Context(), busy)
 		for _, sj := range busy {
 			f.remove(client.ObjectKeyFromObject(sj))
 			f.look(t.Context(), client.ObjectKeyFromObject(sj))

@@ -204,7 +204,6 @@ func inBubbles[R any](
 // cacheIsAt sets the resource version of the Job cache.
 func (w *fakeEnv) cacheIsAt(version string) { w.Expect(w.store.Replace(nil, version)).To(Succeed()) }
 
-// put stores a ScaledJob.
 func (w *fakeEnv) put(sj *scaledjobv1.ScaledJob) {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
@@ -213,14 +212,12 @@ func (w *fakeEnv) put(sj *scaledjobv1.ScaledJob) {
 	w.scaledJobs[client.ObjectKeyFromObject(sj)] = stored
 }
 
-// remove removes a ScaledJob.
 func (w *fakeEnv) remove(key types.NamespacedName) {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
 	delete(w.scaledJobs, key)
 }
 
-// get returns a copy of a ScaledJob.
 func (w *fakeEnv) get(key types.NamespacedName) (*scaledjobv1.ScaledJob, error) {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
@@ -230,7 +227,6 @@ func (w *fakeEnv) get(key types.NamespacedName) (*scaledjobv1.ScaledJob, error) 
 	return nil, errNoScaledJob
 }
 
-// change changes a ScaledJob.
 func (w *fakeEnv) change(key types.NamespacedName, change func(*scaledjobv1.ScaledJob)) error {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
@@ -245,7 +241,6 @@ func (w *fakeEnv) change(key types.NamespacedName, change func(*scaledjobv1.Scal
 	return nil
 }
 
-// job returns a copy of a Job.
 func (w *fakeEnv) job(name string) (*batchv1.Job, error) {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
@@ -316,7 +311,6 @@ func (c envClient) Status() client.SubResourceWriter { return envStatus{w: c.w} 
 
 func (c envClient) SubResource(string) client.SubResourceClient { return envStatus{w: c.w} }
 
-// envStatus writes statuses.
 type envStatus struct {
 	client.SubResourceClient // what nobody calls
 
@@ -466,7 +460,6 @@ func (w *fakeEnv) reconcileFails(ctx context.Context) error {
 	return err
 }
 
-// jobs returns all existing Jobs.
 func (w *fakeEnv) jobs(context.Context) (all []batchv1.Job) {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
@@ -528,7 +521,6 @@ func (w *fakeEnv) delete(_ context.Context, name string) {
 	w.server.remove(name)
 }
 
-// condition returns a condition of the stored status.
 func (w *fakeEnv) condition(ctx context.Context, kind string) metav1.Condition {
 	found := apimeta.FindStatusCondition(w.scaledJob(ctx).Status.Conditions, kind)
 	w.Expect(found).NotTo(BeNil(), kind)
@@ -553,11 +545,9 @@ func (w *fakeEnv) scrape() map[string]float64 {
 
 // fakeServers records the claimed server, and can refuse all claims.
 type fakeServers struct {
-	replica  bool
 	claimed  *auth.Endpoint
 	refusal  error
 	rejected *failure.Error
-	expiry   time.Time
 }
 
 func (f *fakeServers) Claim(_, _ string, endpoint auth.Endpoint, _ int, _ ...string) error {
@@ -572,9 +562,9 @@ func (f *fakeServers) Release(_, _ string) { f.claimed = nil }
 
 func (f *fakeServers) Rejected(auth.Endpoint) *failure.Error { return f.rejected }
 
-func (f *fakeServers) CertificatesExpire(auth.Endpoint) time.Time { return f.expiry }
+func (f *fakeServers) CertificatesExpire(auth.Endpoint) (never time.Time) { return never }
 
-func (f *fakeServers) Replica(auth.Endpoint) bool { return f.replica }
+func (f *fakeServers) Replica(auth.Endpoint) bool { return false }
 
 // fakeWatcher records calls, and returns what the test sets.
 type fakeWatcher struct {

@@ -22,8 +22,7 @@ var errWrongKind = errors.New("json: cannot unmarshal string into Go struct fiel
 
 func TestSpecThatCannotBeReadIsReportedOnce(t *testing.T) {
 	w := inParallel(t, scaledJob())
-	w.queues.SetDepth(emailQueue, 47)
-	w.reconcile(t.Context())
+	w.reconcileAt(t.Context(), 47)
 	created := w.names()
 	w.specErr = errWrongKind
 	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { *spec = scaledjobv1.ScaledJobSpec{} })

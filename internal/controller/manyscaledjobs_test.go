@@ -185,7 +185,6 @@ func (f *manyScaledJobs) open(kind, namespace string) map[types.NamespacedName]i
 	return open
 }
 
-// ended returns how many requests of a namespace have ended.
 func (f *manyScaledJobs) ended(namespace string) (ended int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -197,7 +196,6 @@ func (f *manyScaledJobs) ended(namespace string) (ended int) {
 	return ended
 }
 
-// on sets what is called for each request.
 func (f *manyScaledJobs) on(request func(ctx context.Context, kind string, of types.NamespacedName) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -231,7 +229,6 @@ func scaledJobsIn(namespace string, size int) []client.Object {
 	return all
 }
 
-// jobsOf returns the number of Jobs of a ScaledJob.
 func (f *manyScaledJobs) jobsOf(of types.NamespacedName) int {
 	owned, err := f.r.Cache.Owned(of.Namespace, types.UID("uid of "+of.Name))
 	f.Expect(err).NotTo(HaveOccurred())
@@ -271,7 +268,6 @@ func (manyServers) Rejected(auth.Endpoint) *failure.Error                     { 
 func (manyServers) CertificatesExpire(auth.Endpoint) (never time.Time)        { return never }
 func (manyServers) Replica(auth.Endpoint) bool                                { return false }
 
-// silence drops events.
 type silence struct{}
 
 func (silence) AnnotatedEventf(runtime.Object, runtime.Object, map[string]string, string, string, string, string, ...any) {

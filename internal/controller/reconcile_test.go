@@ -52,9 +52,7 @@ func beRequeue(after time.Duration, priority int) OmegaMatcher {
 
 func TestReconcileCreatesWhatIsDue(t *testing.T) {
 	w := inParallel(t, scaledJob())
-	w.queues.SetDepth(emailQueue, 47)
-
-	w.Expect(w.reconcile(t.Context())).To(beResync())
+	w.Expect(w.reconcileAt(t.Context(), 47)).To(beResync())
 
 	w.Expect(w.jobs(t.Context())).To(HaveLen(5))
 	status := w.scaledJob(t.Context()).Status

@@ -57,7 +57,6 @@ func rollingOut(strategy scaledjobv1.RolloutStrategy) *scaledjobv1.ScaledJob {
 	return sj
 }
 
-// rollOut sets the strategy.
 func (w *fakeEnv) rollOut(ctx context.Context, strategy scaledjobv1.RolloutStrategy) {
 	w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Rollout.Strategy = strategy })
 }
@@ -71,7 +70,6 @@ func anotherImage(spec *scaledjobv1.ScaledJobSpec) {
 	spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:2"
 }
 
-// images returns the number of Jobs by image.
 func (w *fakeEnv) images(ctx context.Context) map[string]int {
 	images := map[string]int{}
 	for _, job := range w.jobs(ctx) {

@@ -38,7 +38,6 @@ func refuse(err error) func(context.Context, *batchv1.Job, func() error) error {
 	return func(context.Context, *batchv1.Job, func() error) error { return err }
 }
 
-// send carries out a create.
 func send(_ context.Context, _ *batchv1.Job, send func() error) error { return send() }
 
 // taking carries out a create after this time, unless its sender gives up.
@@ -140,9 +139,7 @@ func TestScaleLetsOthersHaveATurn(t *testing.T) {
 	sj := scaledJob()
 	sj.Spec.MaxReplicas = new(int32(1000))
 	inBubble(t, sj, func(ctx context.Context, w *fakeEnv) {
-		w.queues.SetDepth(emailQueue, 5200)
-
-		w.Expect(w.reconcile(ctx)).To(beRequeue(moreRetry, enqueue.PriorityGrowth))
+		w.Expect(w.reconcileAt(ctx, 5200)).To(beRequeue(moreRetry, enqueue.PriorityGrowth))
 		w.Expect(w.jobs(ctx)).To(HaveLen(createsPerReconcile))
 		w.Expect(w.reconcile(ctx)).To(beSettled())
 		w.Expect(w.jobs(ctx)).To(HaveLen(520))

@@ -97,9 +97,15 @@ func TestEveryRequestHasADeadline(t *testing.T) {
 // growing and others are the ScaledJobs of the following tests.
 const growing, others = 50, 20
 
-// serve serves requests for a time, 10 ms each, and requests all growing ScaledJobs again at once. It returns when each
-// of the others was served first.
+// serve requests all of them, and serves requests for a time, 10 ms each. It requests the growing ScaledJobs again at once.
+// It returns when each of the others was served first.
 func serve(queue priorityqueue.PriorityQueue[reconcile.Request], duration time.Duration) map[string]time.Duration {
+	for i := range growing {
+		queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(PriorityGrowth)}, requestOf(named("growing", i)))
+	}
+	for i := range others {
+		queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(PriorityNormal)}, requestOf(named("others", i)))
+	}
 	served, start := map[string]time.Duration{}, time.Now()
 	for time.Since(start) < duration {
 		request, _, _ := queue.GetWithPriority()
@@ -120,12 +126,6 @@ func TestRequestThatWaitsLongGoesFirst(t *testing.T) {
 	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		queue := newQueue(1, func(string, int) {})
 		defer queue.ShutDown()
-		for i := range growing {
-			enqueue(queue, named("growing", i), new(PriorityGrowth), 0)
-		}
-		for i := range others {
-			enqueue(queue, named("others", i), new(PriorityNormal), 0)
-		}
 		served := serve(queue, 5*time.Second)
 		g.Expect(served).To(HaveLen(others))
 		for name, after := range served {
@@ -139,12 +139,6 @@ func TestUsualQueueServesGrowthOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		queue := priorityqueue.New[reconcile.Request]("")
 		defer queue.ShutDown()
-		for i := range growing {
-			queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(PriorityGrowth)}, requestOf(named("growing", i)))
-		}
-		for i := range others {
-			queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(PriorityNormal)}, requestOf(named("others", i)))
-		}
 		NewWithT(t).Expect(serve(queue, 5*time.Second)).To(BeEmpty())
 	})
 }
@@ -222,7 +216,6 @@ func (w *workers) end(namespace string) reconcile.Request {
 	return first.request
 }
 
-// count returns how many reconciles of a namespace run.
 func (w *workers) count(namespace string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

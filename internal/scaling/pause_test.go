@@ -54,7 +54,6 @@ func (l *queueWithJobs) take() {
 	l.look()
 }
 
-// arrive adds a message.
 func (l *queueWithJobs) arrive() {
 	l.queue.Depth++
 	l.look()

@@ -119,6 +119,16 @@ func TestStartable(t *testing.T) {
 	g.Expect(Policy{MaxPendingReplicas: 3}.Startable(-5)).To(BeEquivalentTo(3))
 }
 
+// Messages that have waited for maxWaitSeconds get their Jobs below the activation threshold as well.
+func TestOverdue(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	policy := Policy{ActivationThreshold: 50, MaxReplicas: 10}
+	g.Expect(Decide(Observation{Queues: of(12, 5)}, policy)).To(Equal(Decision{0, 0, false}))
+	g.Expect(Decide(Observation{Queues: of(12, 5), Overdue: true}, policy)).To(Equal(Decision{3, 3, false}))
+	g.Expect(Decide(Observation{Queues: of(0, 5), Overdue: true}, policy)).To(Equal(Decision{0, 0, false}))
+}
+
 // Cases that KEDA miscounts, according to its code and its users, and what this operator creates.
 func TestWhereKEDAMiscounts(t *testing.T) {
 	custom := Policy{MaxReplicas: 100, Strategy: StrategyCustom, ClaimedPercentage: 50}

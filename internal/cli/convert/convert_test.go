@@ -25,7 +25,6 @@ var update = flag.Bool("update", false, "write the files with what is expected")
 // examples are manifests with all that the documentation of KEDA shows of its ScaledJobs and its Redis triggers.
 const examples = "testdata/keda"
 
-// convertFile converts a manifest.
 func convertFile(t *testing.T, path string) Result {
 	t.Helper()
 	g := NewWithT(t)

@@ -24,7 +24,6 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// parse parses an object in YAML.
 func parse[T any](t *testing.T, text string) *T {
 	t.Helper()
 	is := new(T)

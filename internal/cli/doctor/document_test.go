@@ -39,7 +39,6 @@ func TestTheDocumentHasTheRulesOfAllKeys(t *testing.T) {
 	g.Expect(string(content)).To(Equal(text), "make generate writes it")
 }
 
-// rulesOfKeys are the rows of the table.
 func rulesOfKeys() string {
 	window := func(of scaledjobv1.SortedSetWindow) *scaledjobv1.SortedSetQueue {
 		return &scaledjobv1.SortedSetQueue{Window: of}

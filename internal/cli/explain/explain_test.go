@@ -127,7 +127,6 @@ type situation struct {
 	Facts
 }
 
-// facts returns what is explained.
 func (s situation) facts(t *testing.T) Facts {
 	t.Helper()
 	s.ScaledJob, s.Now = parse(t, cmp.Or(s.spec, plain), s.status), now

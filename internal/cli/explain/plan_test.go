@@ -13,7 +13,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
-// waiting is one queue.
 func waiting(messages, threshold int64) []scaling.Queue {
 	return []scaling.Queue{{Waiting: messages, Threshold: threshold}}
 }

@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/cli/explain"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // planInput has two ScaledJobs, and something else.
@@ -43,8 +44,7 @@ func planFor(t *testing.T, input, args string) explain.Plan {
 }
 
 func TestPlanOfAManifest(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	plan := planFor(t, planInput, "-f - mail --depth urgent=3 --depth bulk=250 --active 2 --pending 1")
 	g.Expect(plan.APIVersion + " " + plan.Kind + " " + plan.Namespace + "/" + plan.Name).To(Equal("cli.batch.miracle.dev/v1 Plan mail/mail"))
 	g.Expect(plan.Arithmetic).To(ContainElement("3 + ceil(250 / 100) = 6"))
@@ -61,8 +61,7 @@ func TestPlanOfAManifest(t *testing.T) {
 }
 
 func TestPlanWithoutAScaledJob(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	plan := planFor(t, "", "--depth 47 --threshold 10 --max-replicas 4")
 	g.Expect(plan.Arithmetic).To(HaveExactElements(HavePrefix("Default:"), "ceil(47 / 10) = 5", "lowered to maxReplicas: 4"))
 	plan = planFor(t, "", "--depth a=4 --depth b=1 --threshold 2 --queues-calculation Avg --min-replicas 3")

@@ -55,8 +55,7 @@ func TestResyncInterval(t *testing.T) {
 
 // A pause that has ended while the reconcile was under way must not leave the Jobs that it held back to the resync.
 func TestAPauseThatEndsDuringTheReconcileIsNotForgotten(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	refused := time.Unix(1000, 0)
 	mem := &memory{}
 	mem.refusals.Refused(refused)
@@ -115,8 +114,7 @@ func TestAGrownQueueOfABusyServerIsReadSoon(t *testing.T) {
 
 // Resyncs that come together cost less CPU time than as many that come one by one.
 func TestResyncsComeTogether(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	const interval = 30 * time.Second
 	began, moments := time.Now(), map[time.Time]int{}
 	for i := range 10_000 {

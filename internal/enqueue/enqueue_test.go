@@ -85,8 +85,7 @@ func (q *workQueue) failTimes(key types.NamespacedName, failures int) {
 }
 
 func TestRetryDelay(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	g.Expect(retry.APIServer.After(0)).To(BeZero())
 
 	// An event must wait as long as the retry does.
@@ -255,8 +254,7 @@ func TestWakesAreKeptUntilSomebodyReceivesThem(t *testing.T) {
 
 // Whoever delivers and receives at the same time, every wake-up arrives.
 func TestNoWakeIsLostBetweenThoseWhoDeliver(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	queue := newQueue(1, func(string, int) {})

@@ -50,8 +50,7 @@ func owner() *scaledjobv1.ScaledJob {
 }
 
 func TestBuildMetadata(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	owner := owner()
 
 	job := Build(owner, "hash", 3, 2)
@@ -80,8 +79,7 @@ func TestBuildMetadata(t *testing.T) {
 }
 
 func TestBuildSpec(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	owner := owner()
 
 	job := Build(owner, "hash", 3, 0)
@@ -123,8 +121,7 @@ func TestBuildRestartPolicy(t *testing.T) {
 
 // A Job must not share memory with the owner, which belongs to the cache: changes of the Job would change the cache.
 func TestBuildSharesNoMemory(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	owner := owner()
 	before := owner.DeepCopy()
 	job := Build(owner, "hash", 1, 0)
@@ -152,8 +149,7 @@ func TestBuildSharesNoMemory(t *testing.T) {
 // Names of the same ScaledJob have the same length, whatever the ScaledJob is named: the API server accepts names of
 // 1 to 253 characters, and the CRD those of up to 63.
 func TestNameOfOddOwners(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	owners := []string{"a.b-", "a--", "0", "0.0", strings.Repeat("a", 48) + "-b", strings.Repeat("a", 31) + strings.Repeat("-", 22) + "b"}
 	for length := 1; length <= 253; length++ {
 		dotted := strings.Repeat("1.", length)[:length-1] + "a"
@@ -172,8 +168,7 @@ func TestNameOfOddOwners(t *testing.T) {
 
 // About every 4th hash is shorter than the others in base 36, and one in 140 by two digits.
 func TestNamesOfManyOrdinals(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	const ordinals = 100_000
 	names := make(map[string]struct{}, ordinals)
 	for ordinal := range int64(ordinals) {
@@ -187,8 +182,7 @@ func TestNamesOfManyOrdinals(t *testing.T) {
 }
 
 func TestNameStaysTheSame(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	// A version of the operator with other names could create the Jobs of its predecessor a second time.
 	g.Expect(Name("emails", "5f0ee5c9-5b5c-4d4b-9b1e-0d4e6c1f8a11", 1)).To(Equal("emails-0r2gjxbsz9jt9"))
 	g.Expect(Name("mail.v1."+strings.Repeat("x", 55), "5f0ee5c9-5b5c-4d4b-9b1e-0d4e6c1f8a11", 2)).To(HavePrefix("mail-v1-" + strings.Repeat("x", 24) + "-"))

@@ -120,8 +120,7 @@ func TestTake(t *testing.T) {
 }
 
 func TestPending(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	owned := Classify([]*batchv1.Job{
 		job("not reported yet"), job("none ready", readyPods(0)), job("ready", readyPods(1)), job("both ready", readyPods(2)),
 		job("finished", succeeded(1)), job("failed", failed(1)),
@@ -171,8 +170,7 @@ func TestOrdinalFloor(t *testing.T) {
 }
 
 func TestHasTemplate(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	owned := Classify([]*batchv1.Job{
 		job("b", annotated(scaledjobv1.AnnotationTemplateHash, "running")),
 		job("c", annotated(scaledjobv1.AnnotationTemplateHash, "done"), succeeded(1)),
@@ -185,8 +183,7 @@ func TestHasTemplate(t *testing.T) {
 }
 
 func TestOutdated(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	made := func(name, hash, generation string, changes ...change) *batchv1.Job {
 		of := []change{annotated(scaledjobv1.AnnotationTemplateHash, hash), annotated(scaledjobv1.AnnotationGeneration, generation)}
 		return job(name, append(of, changes...)...)
@@ -207,8 +204,7 @@ func TestOutdated(t *testing.T) {
 }
 
 func TestAllEndsEarly(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	owned := Classify([]*batchv1.Job{job("a"), job("b", succeeded(1)), job("c", failed(1))}, "uid-1")
 
 	var seen []string

@@ -53,8 +53,7 @@ var (
 )
 
 func TestCertain(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	want := map[string]time.Duration{
 		"default": 10 * time.Second, "short": 2500 * time.Millisecond, "installation guide": 2 * time.Second, "long": 107 * time.Second,
 		"renewed for nearly long": 25 * time.Second, "renewed for short": 3 * time.Second,
@@ -122,8 +121,7 @@ func TestLeaseThatWasNotRenewedInTimeIsNotReleased(t *testing.T) {
 
 // The monotonic clock does not advance while a machine is suspended.
 func TestLeaseGoesByTheClockThatWentOn(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	lease := NewLease(&lock{}, defaults)
 	lease.renewed = time.Now()
 	suspended := time.Now().Round(0).Add(time.Minute) // Without a monotonic reading.

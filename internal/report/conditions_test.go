@@ -64,8 +64,7 @@ func TestReady(t *testing.T) {
 }
 
 func TestConditionsFollowWhatIsSeen(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	wrongType := &failure.Error{Reason: failure.ReasonWrongType, Message: "Correct the key.", Err: errAway}
 	is := queueConnected(&Reconciled{})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", "Connected"}))
@@ -97,8 +96,7 @@ func TestAPauseIsReportedFirst(t *testing.T) {
 }
 
 func TestOrphanedMessagesAreReportedWhileTheyLimitScaling(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	list, stream := &scaledjobv1.Queue{Name: "letters"}, &scaledjobv1.Queue{Name: "clicks", Stream: &scaledjobv1.StreamQueue{}}
 	for _, c := range []struct {
 		seen   Reconciled
@@ -121,8 +119,7 @@ func TestOrphanedMessagesAreReportedWhileTheyLimitScaling(t *testing.T) {
 }
 
 func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	sj := scaledJob()
 	status := &sj.Status
 	pass := func(queueErr *failure.Error, template *Condition) []string {
@@ -154,8 +151,7 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 
 // Tools treat a status of the current generation as successful if Ready is missing.
 func TestNothingIsTakenForReadyThatWasNotLookedAt(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	busy := Reconciled{QueueErr: failure.Classify(failure.ErrBusy)}
 	sj := scaledJob()
 	sj.Generation = 1
@@ -236,8 +232,7 @@ func TestReasonsAreThoseOfTheAPI(t *testing.T) {
 }
 
 func TestConditionsStandInOneOrder(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	sj := scaledJob()
 	first := Status(sj, &sj.Status, Reconciled{QueueErr: unreachable}, time.Unix(1000, 0))
 	well := Reconciled{Depth: new(int64(0)), Desired: new(int32(0)), Notifications: subscribed, Template: templateAccepted}
@@ -254,8 +249,7 @@ func TestConditionsStandInOneOrder(t *testing.T) {
 
 // Users wait for the name of the webhook that hangs, and the first request to it ends without an answer.
 func TestTheFirstWordsOfTheAPIServerComeAtOnce(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	sj := scaledJob()
 	status := &sj.Status
 	message := func(answer admission.Answer, refresh bool) string {
@@ -274,8 +268,7 @@ func TestTheFirstWordsOfTheAPIServerComeAtOnce(t *testing.T) {
 
 // A server that returns a different error each time must not cause a write each time.
 func TestOtherWordsWaitLikeNumbers(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	with := func(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
 		return []metav1.Condition{{Type: "Ready", Status: status, Reason: reason, Message: message, ObservedGeneration: 1}}
 	}

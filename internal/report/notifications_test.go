@@ -11,11 +11,11 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestNotificationsActive(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	type found struct {
 		status metav1.ConditionStatus
 		reason string
@@ -64,8 +64,7 @@ func TestNotificationsActive(t *testing.T) {
 
 // A granted pattern may be for another database.
 func TestPermissionDeniedNamesTheChannel(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	sj := scaledJob()
 	is := notificationsActive(&sj.Spec, verify.Verdict{Reason: verify.ReasonPermissionDenied}, verify.NotTracked)
 	g.Expect(is.Message).To(ContainSubstring("&__keyspace@0__:<key>"))
@@ -76,8 +75,7 @@ func TestPermissionDeniedNamesTheChannel(t *testing.T) {
 
 // The message has the complete command.
 func TestNotConfiguredTellsTheFlagsToSet(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	is := notConfigured(verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "KElgx"})
 	g.Expect(is.Message).To(ContainSubstring("CONFIG SET notify-keyspace-events KElgx "))
 	g.Expect(is.Message).NotTo(ContainSubstring("not let"))

@@ -156,8 +156,7 @@ func TestSlowWritesThatFailAreSpacedOut(t *testing.T) {
 
 // Thousands of statuses are in memory once, and not once each for what is computed, written and cached.
 func TestStatusIsKeptOnce(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	record, sj := NewStatusRecord(), &scaledjobv1.ScaledJob{}
 	writer := &StatusWriter{Client: &server{}}
 	ready := func() *scaledjobv1.ScaledJobStatus {

@@ -99,8 +99,7 @@ func TestEndpoint(t *testing.T) {
 
 // Namespaces share connections without credentials. Connections with Secrets are separate for each namespace.
 func TestWhoSharesAnEndpoint(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	of := func(namespace string, spec *scaledjobv1.ScaledJobSpec) auth.Endpoint {
 		endpoint, _, err := endpointOf(namespace, spec)
 		g.Expect(err).NotTo(HaveOccurred())
@@ -122,8 +121,7 @@ func TestWhoSharesAnEndpoint(t *testing.T) {
 }
 
 func TestTheDatabaseIsReadAndListenedTo(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	spec := oneRedis(scaledjobv1.Redis{Database: 7})
 	spec.QueueName = "emails"
 	source, err := sourceOf("team", spec, spec.AllQueues())
@@ -180,8 +178,7 @@ func TestCredentialsWithoutTLSSaid(t *testing.T) {
 }
 
 func TestEndpointOfADeployment(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	spec := &scaledjobv1.ScaledJobSpec{Redis: &scaledjobv1.Redis{
 		Mode: scaledjobv1.RedisSentinel, Addresses: []string{"B:26379", "a:26379", "b:26379"}, Database: 2,
 		Auth: &scaledjobv1.RedisAuth{Username: "reader"}, TLS: disabled,

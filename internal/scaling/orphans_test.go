@@ -43,8 +43,7 @@ func TestMessagesInProgressThatNoJobHoldsAreOrphans(t *testing.T) {
 
 // After a restart, nothing is waited for if there were orphans before.
 func TestOrphansAreFoundAgainAfterARestart(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	c := ResumePause(MessagesOrphaned, start, start)
 	g.Expect(c.Reason()).To(Equal(MessagesOrphaned))
 	c.Saw(QueueState{InProgress: 5, Active: 2, At: start})
@@ -54,8 +53,7 @@ func TestOrphansAreFoundAgainAfterARestart(t *testing.T) {
 }
 
 func TestAProbeIsKnownUntilItsEndWasSeen(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	var o orphans
 	o.saw(5, 2, []int64{1, 2}, start)
 	o.saw(5, 1, []int64{2}, start)
@@ -96,8 +94,7 @@ func TestMayHaveShrunk(t *testing.T) {
 }
 
 func TestHasShrunk(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	before := QueueState{Depth: 7, Progress: "1-1", ShrunkAt: start}
 	for _, c := range []struct {
 		now  QueueState

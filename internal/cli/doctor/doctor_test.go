@@ -20,6 +20,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/cli/doctor/redis"
 	"miracle.dev/scaledjob-operator/internal/preflight"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -47,8 +48,7 @@ status:
 }
 
 func TestOperatorOfReadsTheFlags(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	is := OperatorOf(parse[appsv1.Deployment](t, `
 metadata: {namespace: ops, name: manager}
 spec:
@@ -84,8 +84,7 @@ func TestVersionsThatDoNotBelongTogether(t *testing.T) {
 }
 
 func TestWhatTheConditionsMean(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	f := &Facts{ScaledJob: emails(t)}
 	g.Expect(conditions(f)).To(BeEmpty(), "tracking is as good as notifications")
 	f.ScaledJob.Status.Mode = scaledjobv1.ModePolling
@@ -106,8 +105,7 @@ func TestWhatTheConditionsMean(t *testing.T) {
 }
 
 func TestWorkersThatNeverEnd(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	job := parse[batchv1.Job](t, `
 metadata: {ownerReferences: [{apiVersion: batch.miracle.dev/v1, kind: ScaledJob, name: emails, uid: u, controller: true}]}
 status: {active: 1, ready: 1, startTime: "2026-03-01T10:00:00Z"}
@@ -124,8 +122,7 @@ status: {active: 1, ready: 1, startTime: "2026-03-01T10:00:00Z"}
 }
 
 func TestKeysThatAreShared(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	own, other := emails(t), emails(t)
 	other.Namespace, other.Name = "shop", "mails"
 	f := &Facts{Namespace: "mail", ScaledJob: own, Others: []scaledjobv1.ScaledJob{*other}}
@@ -228,8 +225,7 @@ func TestNodesThatAnnounceTheirLoopback(t *testing.T) {
 }
 
 func TestSentinelsThatAreTooFew(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	f := &Facts{Target: &redis.Target{MasterName: "jobs"}, Redis: &redis.Facts{Sentinels: []redis.Sentinel{
 		{Server: redis.Server{Address: "a:1", Mode: "sentinel"}, Master: "m:1", Sentinels: 1, Quorum: 2},
 		{Server: redis.Server{Address: "b:1", Mode: "sentinel"}, Master: "n:1", Sentinels: 3, Quorum: 2, Down: true},
@@ -242,8 +238,7 @@ func TestSentinelsThatAreTooFew(t *testing.T) {
 }
 
 func TestCuresForAnswers(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	f := &Facts{Pod: DryRun{Err: errors.New("pods is forbidden: exceeded quota: full")}}
 	g.Expect(podAccepted(f)).To(ConsistOf(HaveField("Level", Warning)))
 	f.Pod.Err = errors.New("something else")
@@ -251,8 +246,7 @@ func TestCuresForAnswers(t *testing.T) {
 }
 
 func TestTheReport(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	f := &Facts{
 		Namespace: "mail", ScaledJob: emails(t), Now: now, CRD: CRD{Served: true},
 		Operators: []Operator{{Namespace: "ops", Name: "manager", Wanted: 2, Ready: 1}},

@@ -25,6 +25,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/scaling"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
@@ -248,8 +249,7 @@ func TestExplanations(t *testing.T) {
 
 // Programs read this: fields are only ever added.
 func TestExplanationForPrograms(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	encoded := must.Get(json.MarshalIndent(Explain(situations["balance"].facts(t)), "", "  "))(g)
 	expectFile(g, "balance.json", string(encoded)+"\n")
 }
@@ -266,8 +266,7 @@ func expectFile(g Gomega, name, is string) {
 
 // A narrow terminal gets narrow lines.
 func TestTextIsAsWideAsTheTerminal(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	explanation := Explain(situations["pause"].facts(t))
 	for width := range 40 {
 		g.Expect(explanation.Text(width)).NotTo(BeEmpty(), "however narrow it is")

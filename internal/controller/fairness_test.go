@@ -81,7 +81,7 @@ func TestHangingRequestsOfANamespaceHoldUpNobodyElse(t *testing.T) {
 		"dry runs, deletes and creates": {checking, deleting, creating}, "statuses": {applying},
 	}, func(t *testing.T, _ Gomega, kinds []string) {
 		busy := scaledJobsIn(busyTenant, busyScaledJobs())
-		f := newManyScaledJobs(t, append(withFinishedJobs(busy), onlyScaledJob(otherTenant)...)...)
+		f := newManyScaledJobs(t, workersAtOnce, append(withFinishedJobs(busy), onlyScaledJob(otherTenant)...)...)
 		f.look(t.Context(), otherTenant)
 		settled()
 		f.hangIn(busyTenant, kinds...)
@@ -111,7 +111,7 @@ func TestHangingRequestsOfANamespaceHoldUpNobodyElse(t *testing.T) {
 func TestCreatesOfANamespaceAreSentOneAtATimeAfterATimeout(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		busy := scaledJobsIn(busyTenant, busyScaledJobs())
-		f := newManyScaledJobs(t, append(busy, onlyScaledJob(otherTenant)...)...)
+		f := newManyScaledJobs(t, workersAtOnce, append(busy, onlyScaledJob(otherTenant)...)...)
 		f.fillQueues(t.Context(), append(busy, onlyScaledJob(otherTenant)...), 10)
 		time.Sleep(time.Minute) // All have a Job of their template.
 		f.hangIn(busyTenant, creating)
@@ -146,7 +146,7 @@ func onlyScaledJob(key types.NamespacedName) []client.Object { return scaledJobs
 func TestWithoutSharesHangingDryRunsHoldUpOthers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		busy := scaledJobsIn(busyTenant, busyScaledJobs())
-		f := newManyScaledJobsSharing(t, 100*workersAtOnce, append(busy, onlyScaledJob(otherTenant)...)...)
+		f := newManyScaledJobs(t, 100*workersAtOnce, append(busy, onlyScaledJob(otherTenant)...)...)
 		f.look(t.Context(), otherTenant)
 		settled()
 		f.hangIn(busyTenant, checking)
@@ -164,7 +164,7 @@ func TestWithoutSharesHangingDryRunsHoldUpOthers(t *testing.T) {
 func TestDryRunsOfScaledJobsThatGoAreForgotten(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		busy := scaledJobsIn(busyTenant, busyScaledJobs())
-		f := newManyScaledJobs(t, append(busy, onlyScaledJob(otherTenant)...)...)
+		f := newManyScaledJobs(t, workersAtOnce, append(busy, onlyScaledJob(otherTenant)...)...)
 		f.hangIn(busyTenant, checking)
 		f.lookAt(t.Context(), busy)
 		for _, sj := range busy {

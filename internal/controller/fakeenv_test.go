@@ -133,7 +133,7 @@ func newFakeEnv(tb testing.TB, objects ...client.Object) *fakeEnv {
 		Gomega:    NewWithT(tb),
 		server:    newAPIServer(),
 		servers:   &fakeServers{},
-		queues:    &fakeQueues{},
+		queues:    &fakeQueues{counts: map[string]queue.Count{}, errs: map[string]error{}},
 		watcher:   &fakeWatcher{state: keyspace.State{Verdict: verify.Verdict{Reason: verify.ReasonSubscribed}}},
 		events:    &eventLog{},
 		onCreate:  func(_ context.Context, _ *batchv1.Job, send func() error) error { return send() },
@@ -622,8 +622,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// fakeQueues serves the content that a test sets, by key. Other keys are empty. The zero value is ready for use, and
-// safe for concurrent use.
+// fakeQueues serves the content that a test sets, by key. Other keys are empty. It is safe for concurrent use.
 type fakeQueues struct {
 	mu     sync.Mutex
 	counts map[string]queue.Count
@@ -641,9 +640,6 @@ func (f *fakeQueues) SetDepth(key string, depth int64) { f.SetCount(key, queue.C
 func (f *fakeQueues) SetCount(key string, count queue.Count) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.counts == nil {
-		f.counts = map[string]queue.Count{}
-	}
 	f.counts[key] = count
 	delete(f.errs, key)
 }
@@ -652,9 +648,6 @@ func (f *fakeQueues) SetCount(key string, count queue.Count) {
 func (f *fakeQueues) SetError(key string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.errs == nil {
-		f.errs = map[string]error{}
-	}
 	f.errs[key] = err
 }
 

@@ -59,14 +59,8 @@ type manyScaledJobs struct {
 	onRequest func(ctx context.Context, kind string, of types.NamespacedName) error
 }
 
-// newManyScaledJobs starts the workers for these ScaledJobs and Jobs.
-func newManyScaledJobs(t *testing.T, objects ...client.Object) *manyScaledJobs {
-	t.Helper()
-	return newManyScaledJobsSharing(t, workersAtOnce, objects...)
-}
-
-// newManyScaledJobsSharing starts the workers, of which each namespace has its share of this many.
-func newManyScaledJobsSharing(t *testing.T, shared int, objects ...client.Object) *manyScaledJobs {
+// newManyScaledJobs starts the workers, of which each namespace has its share of this many.
+func newManyScaledJobs(t *testing.T, shared int, objects ...client.Object) *manyScaledJobs {
 	t.Helper()
 	f := &manyScaledJobs{fakeEnv: newFakeEnv(t, objects...)}
 	f.onRequest = func(context.Context, string, types.NamespacedName) error { return nil }

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 const owner types.UID = "owner"
@@ -41,8 +43,7 @@ func job(name string, conditions ...batchv1.JobConditionType) *batchv1.Job {
 }
 
 func TestJobsBeyondTheLimitAreBlamed(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	w := newWitness(2)
 	for _, name := range []string{"a", "b"} {
 		w.note(watch.Added, job(name))
@@ -56,8 +57,7 @@ func TestJobsBeyondTheLimitAreBlamed(t *testing.T) {
 }
 
 func TestJobsThatEndMakeRoom(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	w := newWitness(1)
 	for name, end := range map[string]struct {
 		kind watch.EventType
@@ -78,8 +78,7 @@ func TestJobsThatEndMakeRoom(t *testing.T) {
 }
 
 func TestSuspendedJobsDoNotRun(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	w := newWitness(3)
 	suspend := func(name string, suspended bool) *batchv1.Job {
 		made := job(name)
@@ -100,8 +99,7 @@ func TestSuspendedJobsDoNotRun(t *testing.T) {
 }
 
 func TestJobsOfOthersDoNotCount(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	w := newWitness(0)
 	w.note(watch.Added, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: "other"}})
 	g.Expect(w.Created()).To(BeZero())
@@ -109,8 +107,7 @@ func TestJobsOfOthersDoNotCount(t *testing.T) {
 }
 
 func TestJobsAreNamedInTheirOrder(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
+	g := bubble.Outside(t)
 	w := newWitness(2)
 	for _, name := range []string{"b", "a"} {
 		w.note(watch.Added, job(name))
@@ -125,9 +122,7 @@ func TestJobsAreNamedInTheirOrder(t *testing.T) {
 }
 
 func TestAwaitCreated(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		w := newWitness(2)
 		awaited := make(chan error, 1)
 		go func() { awaited <- w.AwaitCreated(t.Context(), 2) }()

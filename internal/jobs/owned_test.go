@@ -157,13 +157,12 @@ func TestOrdinal(t *testing.T) {
 }
 
 func TestOrdinalFloor(t *testing.T) {
-	t.Parallel()
+	g := bubble.Outside(t)
 	for floorText, want := range map[string]int64{"": 0, "no number": 0, "-1": 0, "0": 0, "6": 6, "7": 0, "9223372036854775807": 0} {
 		own := job(Name("emails", "uid-1", 7), numbered("7"), annotated(scaledjobv1.AnnotationOrdinalFloor, floorText))
 		ordinal, floor := Ordinal(&own.ObjectMeta)
-		NewWithT(t).Expect([]int64{ordinal, floor}).To(Equal([]int64{7, want}), floorText)
+		g.Expect([]int64{ordinal, floor}).To(Equal([]int64{7, want}), floorText)
 	}
-	g := NewWithT(t)
 	copied := job("copy", numbered("7"), annotated(scaledjobv1.AnnotationOrdinalFloor, "6"))
 	_, floor := Ordinal(&copied.ObjectMeta)
 	g.Expect(floor).To(BeZero())

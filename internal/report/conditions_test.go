@@ -209,26 +209,19 @@ func TestTheSameSightGivesTheSameStatus(t *testing.T) {
 
 // The classes of errors equal the reasons of the condition.
 func TestReasonsAreThoseOfTheAPI(t *testing.T) {
-	t.Parallel()
-	for reason, want := range map[failure.Reason]string{
-		failure.ReasonUnreachable:      scaledjobv1.ReasonUnreachable,
-		failure.ReasonAuthFailed:       scaledjobv1.ReasonAuthFailed,
-		failure.ReasonPermissionDenied: scaledjobv1.ReasonPermissionDenied,
-		failure.ReasonWrongType:        scaledjobv1.ReasonWrongType,
-	} {
-		NewWithT(t).Expect(string(reason)).To(Equal(want))
-	}
-	for reason, want := range map[verify.Reason]string{
-		verify.ReasonSubscribed:           scaledjobv1.ReasonSubscribed,
-		verify.ReasonUnverified:           scaledjobv1.ReasonUnverified,
-		verify.ReasonNotConfigured:        scaledjobv1.ReasonNotConfigured,
-		verify.ReasonNoEventsObserved:     scaledjobv1.ReasonNoEventsObserved,
-		verify.ReasonPermissionDenied:     scaledjobv1.ReasonPermissionDenied,
-		verify.ReasonTooManyNotifications: scaledjobv1.ReasonTooManyNotifications,
-		verify.ReasonUnreachable:          scaledjobv1.ReasonUnreachable,
-	} {
-		NewWithT(t).Expect(string(reason)).To(Equal(want))
-	}
+	g := bubble.Outside(t)
+	g.Expect([]failure.Reason{
+		failure.ReasonUnreachable, failure.ReasonAuthFailed, failure.ReasonPermissionDenied, failure.ReasonWrongType,
+	}).To(Equal([]failure.Reason{
+		scaledjobv1.ReasonUnreachable, scaledjobv1.ReasonAuthFailed, scaledjobv1.ReasonPermissionDenied, scaledjobv1.ReasonWrongType,
+	}))
+	g.Expect([]verify.Reason{
+		verify.ReasonSubscribed, verify.ReasonUnverified, verify.ReasonNotConfigured, verify.ReasonNoEventsObserved,
+		verify.ReasonPermissionDenied, verify.ReasonTooManyNotifications, verify.ReasonUnreachable,
+	}).To(Equal([]verify.Reason{
+		scaledjobv1.ReasonSubscribed, scaledjobv1.ReasonUnverified, scaledjobv1.ReasonNotConfigured, scaledjobv1.ReasonNoEventsObserved,
+		scaledjobv1.ReasonPermissionDenied, scaledjobv1.ReasonTooManyNotifications, scaledjobv1.ReasonUnreachable,
+	}))
 }
 
 func TestConditionsStandInOneOrder(t *testing.T) {

@@ -31,6 +31,13 @@ func newQueueWithJobs(t *testing.T, depth int64) *queueWithJobs {
 	return l
 }
 
+// inParallel is newQueueWithJobs for a test outside a bubble, in parallel with others.
+func inParallel(t *testing.T, depth int64) *queueWithJobs {
+	t.Helper()
+	t.Parallel()
+	return newQueueWithJobs(t, depth)
+}
+
 func (l *queueWithJobs) look() {
 	l.queue.At = l.now
 	l.creation.Saw(l.queue)
@@ -86,8 +93,7 @@ func (l *queueWithJobs) expectNoPause() {
 
 // A queue that stands still gets a probe every ten seconds at first, and then one every thirty.
 func TestThreeFailuresInARowPause(t *testing.T) {
-	t.Parallel()
-	l := newQueueWithJobs(t, 100)
+	l := inParallel(t, 100)
 	l.run(2, true)
 	l.take()
 	l.run(1, false)
@@ -104,8 +110,7 @@ func TestThreeFailuresInARowPause(t *testing.T) {
 
 // Messages that arrive get probes at once, four in a row. Nothing is left for the time after.
 func TestMessagesThatArriveGetProbes(t *testing.T) {
-	t.Parallel()
-	l := newQueueWithJobs(t, 100)
+	l := inParallel(t, 100)
 	l.run(3, true)
 	l.expectPause(JobsFailing, 10*time.Second)
 	l.run(1, true)
@@ -195,8 +200,7 @@ func TestWhatPauses(t *testing.T) {
 }
 
 func TestJobsThatTakeNothingPause(t *testing.T) {
-	t.Parallel()
-	l := newQueueWithJobs(t, 7)
+	l := inParallel(t, 7)
 	l.run(2, false)
 	l.expectNoPause()
 	l.run(1, true)
@@ -245,8 +249,7 @@ func TestJobsThatMayHaveTakenSomethingDoNotPause(t *testing.T) {
 
 // Jobs from before the last time that the queue shrank may have taken those messages.
 func TestJobsFromBeforeAMessageWasTakenDoNotPause(t *testing.T) {
-	t.Parallel()
-	l := newQueueWithJobs(t, 20)
+	l := inParallel(t, 20)
 	l.queue.Newest = 10
 	l.take()
 	for ordinal := range l.queue.Newest {
@@ -279,8 +282,7 @@ func TestJobsOfAnEmptyQueuePauseUntilAMessageComes(t *testing.T) {
 // Jobs that end while the queue is empty at both ends are not due for a message. With notifications, one that came and
 // went is no secret.
 func TestJobsOfAnEmptyQueueOfASilentServerPause(t *testing.T) {
-	t.Parallel()
-	l := newQueueWithJobs(t, 0)
+	l := inParallel(t, 0)
 	l.queue.Reliable = false
 	l.run(3, false)
 	l.expectPause(NoProgress, 10*time.Second)
@@ -327,8 +329,7 @@ func (l *queueWithJobs) change() { l.queue.Unchanged = l.queue.Unchanged.Add(tim
 // If several Jobs finish at the same time, the last ones count: a few failures among many successes do not pause
 // creation.
 func TestFailuresAmongSuccessesDoNotPause(t *testing.T) {
-	t.Parallel()
-	l := newQueueWithJobs(t, 100)
+	l := inParallel(t, 100)
 	l.queue.Newest = 20
 	l.take()
 	var ends []Finish
@@ -346,8 +347,7 @@ func TestFailuresAmongSuccessesDoNotPause(t *testing.T) {
 
 // A single failed observation of the queue does not hide progress.
 func TestProgressAroundAnUnseenQueueCounts(t *testing.T) {
-	t.Parallel()
-	l := newQueueWithJobs(t, 100)
+	l := inParallel(t, 100)
 	l.run(3, true)
 	l.creation.ReadFailed()
 	l.take()
@@ -357,8 +357,7 @@ func TestProgressAroundAnUnseenQueueCounts(t *testing.T) {
 }
 
 func TestTroubleIsForgottenAfterLong(t *testing.T) {
-	t.Parallel()
-	l := newQueueWithJobs(t, 100)
+	l := inParallel(t, 100)
 	l.run(3, true)
 	l.expectPause(JobsFailing, 10*time.Second)
 	l.now = l.now.Add(9 * time.Minute)
@@ -372,8 +371,7 @@ func TestTroubleIsForgottenAfterLong(t *testing.T) {
 // Failed Jobs whose messages have left the queue are distinguished from others: they were there when one left, or follow such
 // a Job without a success in between.
 func TestConsumedMessages(t *testing.T) {
-	t.Parallel()
-	l := newQueueWithJobs(t, 100)
+	l := inParallel(t, 100)
 	fails := func(ordinal int64, consumed bool) {
 		t.Helper()
 		l.finish(Finish{Ordinal: ordinal, Failed: true})
@@ -470,8 +468,7 @@ func TestPausesAreBounded(t *testing.T) {
 
 // Messages that turn out to be held by Jobs are no orphans that have left, so they earn nothing for others.
 func TestOrphansThatAreNoneEarnNothing(t *testing.T) {
-	t.Parallel()
-	l := newQueueWithJobs(t, 100)
+	l := inParallel(t, 100)
 	see := func(active int64) {
 		l.now = l.now.Add(OrphanedAfter)
 		l.queue.InProgress, l.queue.Active = 5, active

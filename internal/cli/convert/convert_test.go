@@ -157,15 +157,14 @@ func only(t *testing.T, fields string) scaledjobv1.ScaledJob {
 // KEDA's parameters are texts, but a file may have them as numbers, which the API server would refuse.
 func TestParametersNeedNoQuotes(t *testing.T) {
 	g := bubble.Outside(t)
-	objects, err := Parse("it.yaml", []byte(`
+	objects := must.Get(Parse("it.yaml", []byte(`
 apiVersion: keda.sh/v1alpha1
 kind: ScaledJob
 metadata: {name: it}
 spec:
   jobTargetRef: {template: {spec: {containers: [{name: worker}]}}}
   triggers: [{type: redis, metadata: {address: "a.b:1", listName: 7, listLength: 20, enableTLS: true}}]
-`))
-	g.Expect(err).NotTo(HaveOccurred())
+`)))(g)
 	g.Expect(Convert(objects).Manifests).To(ConsistOf(And(
 		ContainSubstring(`queueName: "7"`), ContainSubstring("threshold: 20"), ContainSubstring("mode: Enabled"),
 	)))
@@ -187,7 +186,7 @@ func TestParse(t *testing.T) {
 
 func TestParseTakesListsAndSeveralDocuments(t *testing.T) {
 	g := bubble.Outside(t)
-	objects, err := Parse("it.yaml", []byte(`# Nothing but a comment.
+	objects := must.Get(Parse("it.yaml", []byte(`# Nothing but a comment.
 ---
 apiVersion: v1
 kind: List
@@ -196,8 +195,7 @@ items:
 - {apiVersion: v1, kind: Secret, metadata: {name: b}}
 ---
 {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "c"}}
-`))
-	g.Expect(err).NotTo(HaveOccurred())
+`)))(g)
 	var names []string
 	for i := range objects {
 		names = append(names, objects[i].String())
@@ -221,15 +219,14 @@ func TestParseBoundsAliases(t *testing.T) {
 // A manifest may be that of somebody else: what is in it stays in the comments.
 func TestCommentsCanNotBeEnded(t *testing.T) {
 	g := bubble.Outside(t)
-	objects, err := Parse("it.yaml", []byte(`
+	objects := must.Get(Parse("it.yaml", []byte(`
 apiVersion: keda.sh/v1alpha1
 kind: ScaledJob
 metadata: {name: "it\nkind: Secret"}
 spec:
   jobTargetRef: {template: {spec: {containers: [{name: worker}]}}}
   triggers: [{type: redis, metadata: {address: "a.b:1", listName: l, "x\u2028y\rkind: Secret": z}}]
-`))
-	g.Expect(err).NotTo(HaveOccurred())
+`)))(g)
 	manifests := Convert(objects).Manifests
 	g.Expect(manifests).To(HaveLen(1))
 	var object map[string]any

@@ -69,14 +69,13 @@ spec:
 }
 
 func TestVersionsThatDoNotBelongTogether(t *testing.T) {
-	t.Parallel()
+	g := bubble.Outside(t)
 	for versions, count := range map[[2]string]int{
 		{"v1.2.3", "v1.2.9"}: 0, {"v1.2.3", "1.3.0"}: 1, {"v1.2.3-4-gabc", "v2.2.3"}: 1, {"dev", "v1.2.3"}: 0, {"v1.2.3", "latest"}: 0, {"v1.2.3", ""}: 0,
 	} {
 		f := &Facts{Version: versions[0], Operators: []Operator{{Version: versions[1]}}}
-		NewWithT(t).Expect(operatorVersion(f)).To(HaveLen(count), "%v", versions)
+		g.Expect(operatorVersion(f)).To(HaveLen(count), "%v", versions)
 	}
-	g := NewWithT(t)
 	f := &Facts{CRD: CRD{Served: true, Fields: preflight.Fields{Missing: []string{"spec.a"}, Unknown: []string{"spec.b"}}}}
 	g.Expect(crdVersion(f)).To(HaveExactElements(
 		HaveField("Message", ContainSubstring("It lacks: spec.a.")), HaveField("Message", ContainSubstring("does not know: spec.b.")),
@@ -136,7 +135,7 @@ func TestKeysThatAreShared(t *testing.T) {
 }
 
 func TestReferencesOfATemplate(t *testing.T) {
-	t.Parallel()
+	g := bubble.Outside(t)
 	sj := emails(t)
 	sj.Spec.JobTemplate = parse[scaledjobv1.ScaledJob](t, `
 spec:
@@ -167,7 +166,6 @@ spec:
 	for _, each := range f.References {
 		found = append(found, each.Kind+" "+each.Name+" "+each.Key)
 	}
-	g := NewWithT(t)
 	g.Expect(found).To(HaveExactElements(
 		"LocalQueue gpu ", "ServiceAccount default ", "Secret pull ", "Secret s k", "ConfigMap c k", "Secret all ", "ConfigMap all ", "Secret s l",
 		"PersistentVolumeClaim data ", "ConfigMap projected ", "Secret redis password", "Secret authority ca",
@@ -176,7 +174,7 @@ spec:
 }
 
 func TestCommandsOfTheQueues(t *testing.T) {
-	t.Parallel()
+	g := bubble.Outside(t)
 	sj := parse[scaledjobv1.ScaledJob](t, `
 spec:
   redis: {addresses: ["a:1"], database: 2}
@@ -193,9 +191,8 @@ spec:
 		for _, command := range key.Commands {
 			grants[key.Name] = append(grants[key.Name], command.Grant)
 		}
-		NewWithT(t).Expect(key.Together).To(BeTrue())
+		g.Expect(key.Together).To(BeTrue())
 	}
-	g := NewWithT(t)
 	g.Expect(grants).To(Equal(map[string][]string{
 		"list": {"+llen"}, "set": {"+scard"}, "stream": {"+xlen", "+xrange", "+xinfo|groups", "+xpending"}, "due": {"+zcard", "+zcount", "+zrange"},
 	}))

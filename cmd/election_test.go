@@ -72,7 +72,8 @@ func TestCheckElection(t *testing.T) {
 
 // The minimum in the error text is accepted, and one second less is not.
 func TestTheMinimumThatIsToldIsOne(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	for retry := shortestRetry; retry < 10*time.Second; retry += 50 * time.Millisecond {
 		timing := leadership.Timing{RenewDeadline: retry*6/5 + 1, RetryPeriod: retry}
 		for timing.LeaseDuration = time.Second; checkElection(timing) != nil; timing.LeaseDuration += time.Second {
@@ -87,7 +88,8 @@ func TestTheMinimumThatIsToldIsOne(t *testing.T) {
 }
 
 func TestElectByNobody(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	var options ctrl.Options
 	electBy(nil, leadership.Timing{}, &options)
 	g.Expect(options.LeaderElection).To(BeFalse())
@@ -97,7 +99,8 @@ func TestElectByNobody(t *testing.T) {
 
 // A timeout of the configuration would end each watch after this time.
 func TestTheElectionLeavesTheConfigurationAsItIs(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	options := must.Get(parseOptions([]string{"--leader-elect", "--leader-election-namespace=default"}, io.Discard))(g)
 	cluster := &rest.Config{Host: "https://192.0.2.1"}
 	lease := must.Get(newLease(cluster, options))(g)

@@ -19,7 +19,6 @@ import (
 	. "github.com/onsi/gomega"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 )
@@ -134,7 +133,8 @@ func TestMetricsForClientsWithACertificate(t *testing.T) {
 }
 
 func TestAuthoritiesOfMetricsClientsChange(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	g.SetDefaultEventuallyTimeout(30 * time.Second)
 	first, second := certificates.NewAuthority(t), certificates.NewAuthority(t)
 	path := filepath.Join(t.TempDir(), "ca.crt")
@@ -161,7 +161,8 @@ func TestAuthoritiesOfMetricsClientsChange(t *testing.T) {
 }
 
 func TestCertificateOfTheMetricsServer(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	first, second := certificates.NewAuthority(t), certificates.NewAuthority(t)
 	dir := t.TempDir()
 	writeServer(t, dir, first.Server(t, "127.0.0.1"))
@@ -178,7 +179,8 @@ func TestCertificateOfTheMetricsServer(t *testing.T) {
 }
 
 func TestFilesForMetricsThatAreOfNoUse(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	dir := t.TempDir()
 	garbage := filepath.Join(dir, "garbage")
 	write(t, garbage, []byte("no certificate"))
@@ -197,7 +199,8 @@ func TestFilesForMetricsThatAreOfNoUse(t *testing.T) {
 }
 
 func TestWhetherTheAPIServerIsAskedAboutMetrics(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	g.Expect((&options{metricsAddress: ":8443", metricsSecure: true}).authenticatesMetrics()).To(BeTrue())
 	g.Expect((&options{metricsAddress: "0", metricsSecure: true}).authenticatesMetrics()).To(BeFalse())
 	g.Expect((&options{metricsAddress: ":8443"}).authenticatesMetrics()).To(BeFalse())

@@ -11,7 +11,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/cli/explain"
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // planInput has two ScaledJobs, and something else.
@@ -44,7 +43,8 @@ func planFor(t *testing.T, input, args string) explain.Plan {
 }
 
 func TestPlanOfAManifest(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	plan := planFor(t, planInput, "-f - mail --depth urgent=3 --depth bulk=250 --active 2 --pending 1")
 	g.Expect(plan.APIVersion + " " + plan.Kind + " " + plan.Namespace + "/" + plan.Name).To(Equal("cli.batch.miracle.dev/v1 Plan mail/mail"))
 	g.Expect(plan.Arithmetic).To(ContainElement("3 + ceil(250 / 100) = 6"))
@@ -61,7 +61,8 @@ func TestPlanOfAManifest(t *testing.T) {
 }
 
 func TestPlanWithoutAScaledJob(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	plan := planFor(t, "", "--depth 47 --threshold 10 --max-replicas 4")
 	g.Expect(plan.Arithmetic).To(HaveExactElements(HavePrefix("Default:"), "ceil(47 / 10) = 5", "lowered to maxReplicas: 4"))
 	plan = planFor(t, "", "--depth a=4 --depth b=1 --threshold 2 --queues-calculation Avg --min-replicas 3")

@@ -24,7 +24,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"miracle.dev/scaledjob-operator/internal/cli/doctor"
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // result is what a command has printed, and its exit code.
@@ -55,7 +54,8 @@ func runWith(t *testing.T, connect func(*genericclioptions.ConfigFlags) (*cluste
 
 // Help has to be there at once, and without a cluster.
 func TestHelpBuildsNoClient(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	all := [][]string{nil, {"__complete", "status", "-o", ""}}
 	for _, args := range []string{
 		"--help", "help", "help status", "status --help", "explain -h", "doctor --help", "suspend --help", "resume --help", "top --help",
@@ -80,7 +80,8 @@ const knownFrameworks = "bullmq, bull, asynq, laravel, rq, saq, arq, dramatiq, t
 	"resque, huey, machinery, list, list-popped, stream"
 
 func TestInitNamesTheScaledJobAfterItsQueue(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	is := offline(t, "", "init", "--framework", "BullMQ", "--queue", "Order:Mails")
 	g.Expect(is.code).To(BeZero(), is.errOut)
 	g.Expect(is.out).To(And(ContainSubstring("\n  name: order-mails\n"), ContainSubstring("- name: bull:Order:Mails:wait\n"), Not(ContainSubstring("namespace:"))))
@@ -191,7 +192,8 @@ func TestErrorsOfAClusterAreASentence(t *testing.T) {
 }
 
 func TestInterruptedCommandsEndSo(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var errOut bytes.Buffer
 	a := &app{
@@ -206,7 +208,8 @@ func TestInterruptedCommandsEndSo(t *testing.T) {
 }
 
 func TestInterruptedInput(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	input, silent := io.Pipe()
 	defer func() { g.Expect(silent.Close()).To(Succeed()) }()
@@ -220,7 +223,8 @@ func TestInterruptedInput(t *testing.T) {
 }
 
 func TestTheNearestName(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	existing := []string{"emails", "images", "video"}
 	g.Expect(nearest("email", existing)).To(Equal("emails"))
 	g.Expect(nearest("vdieo", existing)).To(Equal("video"))
@@ -229,7 +233,8 @@ func TestTheNearestName(t *testing.T) {
 }
 
 func TestConvertWritesManifestsAndWhatIsMissing(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	folder := t.TempDir()
 	for name, content := range map[string]string{
 		"keda.yaml": `
@@ -263,7 +268,8 @@ spec:
 
 // What is of no use is left out of a file, whatever it is.
 func TestAFileWithManyKinds(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	var others strings.Builder
 	kinds := []string{"ConfigMap", "Service", "Deployment", "Job", "CronJob", "ScaledObject", "CustomResourceDefinition", "Role", "ServiceAccount"}
 	for _, kind := range kinds {
@@ -279,7 +285,8 @@ func TestAFileWithManyKinds(t *testing.T) {
 }
 
 func TestReportsFitNarrowTerminals(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	facts := doctor.Facts{Namespace: "mail", CRD: doctor.CRD{Served: true}, Operators: []doctor.Operator{{Namespace: "ops", Name: "o", Wanted: 2, Ready: 1}}}
 	report := doctor.Examine(&facts)
 	plan := planFor(t, planInput, "-f - mail --depth urgent=3 --depth bulk=250 --active 2 --pending 1")

@@ -21,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 var update = flag.Bool("update", false, "write the files with what is expected")
@@ -54,7 +53,8 @@ func topRow(namespace, name string, depth *int64, mode scaledjobv1.ScalingMode, 
 }
 
 func TestScreens(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	for _, size := range []tea.WindowSizeMsg{{Width: 20, Height: 8}, {Width: 80, Height: 24}, {Width: 200, Height: 50}} {
 		model, _ := topScreen().Update(size)
 		var drawn strings.Builder
@@ -70,7 +70,8 @@ func TestScreens(t *testing.T) {
 }
 
 func TestScreensFitEveryTerminal(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	s := topScreen()
 	s.note = "The API server does not answer: connection refused. Check the network, and the address in the context."
 	for width := 1; width < 200; width += 7 {
@@ -87,7 +88,8 @@ func TestScreensFitEveryTerminal(t *testing.T) {
 
 // What can't be read stays on the screen as it was, with the reason.
 func TestTheScreenSaysWhyItIsNotCurrent(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	s := topScreen()
 	s.Update(tea.WindowSizeMsg{Width: 100, Height: 20})
 	_, next := s.Update(loaded{err: &url.Error{Op: "Get", URL: "https://example:6443/api", Err: errors.New("connection\nrefused")}})
@@ -98,7 +100,8 @@ func TestTheScreenSaysWhyItIsNotCurrent(t *testing.T) {
 }
 
 func TestUnknownBacklogsComeFirst(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	all := []scaledjobv1.ScaledJob{
 		topRow("a", "few", new(int64(1)), ""), topRow("a", "unknown", nil, ""), topRow("a", "none", new(int64(0)), ""),
 		topRow("a", "many", new(int64(9)), ""), topRow("b", "few", new(int64(1)), ""), topRow("b", "unknown", nil, ""),

@@ -12,11 +12,11 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestOptionsOfTheCache(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	cached := &Cache{}
 
 	options := cached.Options(nil, logr.Discard())
@@ -31,7 +31,8 @@ func TestOptionsOfTheCache(t *testing.T) {
 }
 
 func TestScaledJobsComeStraightFromTheStore(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	cached := &Cache{}
 	_, err := cached.ScaledJob(emails)
 	g.Expect(err).To(MatchError(errNoInformer), "none can be said not to exist")

@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestMemories(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	var all memories
 	mem := all.of(scaledJob())
 	mem.failures = 3
@@ -42,7 +42,8 @@ func targetOf(all *memories, namespace, name string) *target {
 
 // Creates of a namespace are slow after one has timed out, until one is fast or all ScaledJobs are gone.
 func TestSlowCreatesOfANamespace(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	var all memories
 	const fast, slow = time.Second, 10 * time.Second
 	hanging, other := targetOf(&all, "mail", "hanging"), targetOf(&all, "mail", "other")

@@ -21,7 +21,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/report"
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // lateStatus is the longest time after a change of numbers until the status is written.
@@ -117,7 +116,8 @@ func TestStatusOfAScaledJobThatIsGone(t *testing.T) {
 
 // With a resourceVersion in the reference, repeated events would not be combined into a series.
 func TestEventsRegardTheScaledJob(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	log := &eventLog{}
 	sj := scaledJob()
 	sj.ResourceVersion = "7"
@@ -135,7 +135,8 @@ func TestEventsRegardTheScaledJob(t *testing.T) {
 
 // An event that is sent later names the reconcile in which it occurred first.
 func TestNotedEventsNameTheReconcileInWhichTheyOccurred(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	mem := &memory{}
 	for _, id := range []types.UID{"id-1", "id-2"} {
 		(&target{mem: mem, reconcile: id}).note(report.CreatedJobs())

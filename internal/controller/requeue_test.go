@@ -55,7 +55,8 @@ func TestResyncInterval(t *testing.T) {
 
 // A pause that has ended while the reconcile was under way must not leave the Jobs that it held back to the resync.
 func TestAPauseThatEndsDuringTheReconcileIsNotForgotten(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	refused := time.Unix(1000, 0)
 	mem := &memory{}
 	mem.refusals.Refused(refused)
@@ -114,7 +115,8 @@ func TestAGrownQueueOfABusyServerIsReadSoon(t *testing.T) {
 
 // Resyncs that come together cost less CPU time than as many that come one by one.
 func TestResyncsComeTogether(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	const interval = 30 * time.Second
 	began, moments := time.Now(), map[time.Time]int{}
 	for i := range 10_000 {

@@ -11,11 +11,11 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestSharedQueuesAreReportedOnce(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	var all memories
 	named := func(namespace, name string, change func(*scaledjobv1.ScaledJobSpec)) *target {
 		sj := scaledJob()
@@ -52,7 +52,8 @@ func TestSharedQueuesAreReportedOnce(t *testing.T) {
 }
 
 func TestGroupsOfAStreamAreNotShared(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	var all memories
 	grouped := func(name, group string) *target {
 		sj := scaledJob()

@@ -85,7 +85,8 @@ func (q *workQueue) failTimes(key types.NamespacedName, failures int) {
 }
 
 func TestRetryDelay(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	g.Expect(retry.APIServer.After(0)).To(BeZero())
 
 	// An event must wait as long as the retry does.
@@ -254,7 +255,8 @@ func TestWakesAreKeptUntilSomebodyReceivesThem(t *testing.T) {
 
 // Whoever delivers and receives at the same time, every wake-up arrives.
 func TestNoWakeIsLostBetweenThoseWhoDeliver(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	queue := newQueue(1, func(string, int) {})

@@ -81,7 +81,8 @@ func accept(*batchv1.Job) error { return nil }
 func asItIs(*Creator, *Batch) {}
 
 func TestCreate(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	server := &apiServer{answer: accept}
 	made, gate, err := create(t.Context(), server, func(_ *Creator, b *Batch) { b.Ordinals, b.Floor = []int64{3, 5, 4}, 2 })
 
@@ -150,7 +151,8 @@ func TestWhatBecomesOfACreate(t *testing.T) {
 
 // A Job that would not count must be deleted, and no other Job of its name.
 func TestJobThatIsNotOursIsDeletedAgain(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	server := &apiServer{answer: func(job *batchv1.Job) error {
 		job.OwnerReferences = nil
 		return nil

@@ -60,7 +60,8 @@ func succeed(string) error { return nil }
 // Without a propagation policy the API server would orphan the Pods of a Job, and without the UID it could delete
 // another Job of the same name.
 func TestDeletesThisVeryJobWithItsPods(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 
 	sent, more, err := deleting(t, &Deletes{}, 1, succeed)
 
@@ -74,7 +75,8 @@ func TestDeletesThisVeryJobWithItsPods(t *testing.T) {
 
 // The cache shows a deleted Job for a while. It is deleted once, and does not count as work left.
 func TestDeletesOnce(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	record := &Deletes{}
 	shown := []*batchv1.Job{{ObjectMeta: metav1.ObjectMeta{UID: "a"}}, {ObjectMeta: metav1.ObjectMeta{UID: "b"}}}
 
@@ -88,7 +90,8 @@ func TestDeletesOnce(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	gone := map[string]error{
 		"job-000": apierrors.NewNotFound(jobResource, "job-000"),
 		"job-001": apierrors.NewConflict(jobResource, "job-001", errors.New("another UID")),
@@ -131,7 +134,8 @@ func TestDeletesAgain(t *testing.T) {
 }
 
 func TestLetsOthersHaveATurn(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 
 	sent, more, err := deleting(t, &Deletes{}, deletesPerReconcile, succeed)
 	g.Expect(err).NotTo(HaveOccurred())

@@ -61,7 +61,8 @@ func withTemplate() (*scaledjobv1.ScaledJob, error) { return scaledJob(), nil }
 // The dry run has the Job that would be created, under a name that no Job gets. Its name and its other metadata are as
 // long as those of the first Job, so that the API server accepts either both or none.
 func TestDryRunCreatesNothing(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	var sent []client.Object
 	server := reading(interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, object client.Object, opts ...client.CreateOption) error {

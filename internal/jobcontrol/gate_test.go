@@ -90,7 +90,8 @@ func isReady(ctx context.Context, g Gomega, gate *Gate, uid types.UID) bool {
 }
 
 func TestReadyOnceTheStoreIsThere(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	gate, behind := gateAt(g, noJobs(), noJobs(), "5")
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue(), "no Job was created")
 
@@ -180,7 +181,8 @@ func TestReadyPassesOnErrors(t *testing.T) {
 }
 
 func TestForget(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	gate, _ := gateAt(g, noJobs(), noJobs(), "5")
 	gate.recordCreate(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: time.Now()})
@@ -195,7 +197,8 @@ func TestForget(t *testing.T) {
 }
 
 func TestUnanswered(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	gate := NewGate(nil, nil, nil, nil)
 	g.Expect(gate.Observe(owner1, &jobs.Owned{})).To(BeEmpty())
 
@@ -220,7 +223,8 @@ func TestUnanswered(t *testing.T) {
 
 // The create can no longer be carried out. If it was, the cache may not show its Job yet.
 func TestUnansweredIsResolvedInTheEnd(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	live := noJobs()
 	gate, behind := gateAt(g, noJobs(), live, "0")
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
@@ -242,7 +246,8 @@ func TestUnansweredIsResolvedInTheEnd(t *testing.T) {
 }
 
 func TestUnansweredStaysWhileTheAPIServerIsAway(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	gate, _ := gateAt(g, noJobs(), asking(func() error { return errAway }), "5")
 	lost := Unanswered{Ordinal: 1, Since: time.Now().Add(-resolveAfter - time.Second)}
 	gate.Lost(owner1, lost)
@@ -253,7 +258,8 @@ func TestUnansweredStaysWhileTheAPIServerIsAway(t *testing.T) {
 }
 
 func TestNewest(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	gate := NewGate(nil, nil, nil, nil)
 	now := time.Unix(1000, 0)
 	g.Expect(gate.Newest(owner1)).To(BeZero())
@@ -276,7 +282,8 @@ func TestNewest(t *testing.T) {
 
 // One goroutine per owner, like the work queue, while the store advances.
 func TestConcurrentOwners(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	gate, behind := gateAt(g, noJobs(), noJobs(), "1")
 
 	var passes sync.WaitGroup

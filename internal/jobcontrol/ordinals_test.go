@@ -13,7 +13,6 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // ownedJobs returns active Jobs with these ordinals.
@@ -79,7 +78,8 @@ func TestFreeOrdinals(t *testing.T) {
 
 // Each Job stores what its creator knew about the Jobs before it.
 func TestOrdinalsOfJobsThatAreGoneAreNotMissing(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	owned := ownedJobs(3, 8, 9)
 	owned.Active[1].Annotations[scaledjobv1.AnnotationOrdinalFloor] = "5"
 	gate := newGate()
@@ -95,7 +95,8 @@ func TestOrdinalsOfJobsThatAreGoneAreNotMissing(t *testing.T) {
 
 // A Job in the cache may be an older one of the same name that this process sees only now.
 func TestAJobThatIsShownHidesADoubtButDoesNotEndIt(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	gate := looked()
 	gate.Lost(owner1, Unanswered{Ordinal: 1, Since: start})
 	gate.Lost(owner1, Unanswered{Ordinal: 2, Since: start})
@@ -110,7 +111,8 @@ func TestAJobThatIsShownHidesADoubtButDoesNotEndIt(t *testing.T) {
 }
 
 func TestUsedOrdinalsStaySo(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	gate := looked()
 	gate.recordCreate(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 	gate.Observe(owner1, ownedJobs(2, 3))
@@ -124,7 +126,8 @@ func TestUsedOrdinalsStaySo(t *testing.T) {
 
 // Two operators that see the same Jobs use the same ordinals, so that the API server creates each Job once.
 func TestCreatorsThatSeeTheSameClaimTheSame(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	old, fresh := looked(), newGate()
 	for _, present := range [][]int64{{1}, {1, 2, 4}, {1, 2, 4, 9}, {2, 9, 10, 12}} {
 		old.Observe(owner1, ownedJobs(present...))
@@ -154,7 +157,8 @@ func TestForgedLargestOrdinalsDoNotStopTheOperator(t *testing.T) {
 
 // A forged ordinal must not make used ordinals look free in every reconcile.
 func TestForgedLargestOrdinalDoesNotFreeUsedOnes(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	gate := newGate()
 	owned := ownedJobs(1, 2, math.MaxInt64)
 	owned.Active[2].Annotations[scaledjobv1.AnnotationOrdinalFloor] = strconv.FormatInt(math.MaxInt64-1, 10)
@@ -171,7 +175,8 @@ func TestForgedLargestOrdinalDoesNotFreeUsedOnes(t *testing.T) {
 
 // A copy of a Job has its annotations, and any others that its creator adds.
 func TestTheFloorOfACopyIsNotBelieved(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	gate := looked(2)
 	copied := ownedJobs(2)
 	copied.Active[0].Name += "-copy"

@@ -12,12 +12,11 @@ import (
 	"k8s.io/client-go/features"
 	featurestesting "k8s.io/client-go/features/testing"
 	toolscache "k8s.io/client-go/tools/cache"
-
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestCheck(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 
 	stores, _ := storesAt(g, "7", "8")
 	g.Expect(stores.Check()).To(Succeed())
@@ -43,7 +42,8 @@ func TestCheckWithoutAtomicFIFO(t *testing.T) {
 }
 
 func TestNewInformerKeepsIndexers(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	stores := &Stores{}
 	byOwner := toolscache.Indexers{"owner": func(any) ([]string, error) { return []string{"all"}, nil }}
 
@@ -57,7 +57,8 @@ func TestNewInformerKeepsIndexers(t *testing.T) {
 }
 
 func TestOwned(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	_, err := (&Stores{}).Owned("mail", owner1)
 	g.Expect(err).To(HaveOccurred(), "a cache without a Job informer can't list Jobs")
 

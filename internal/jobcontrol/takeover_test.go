@@ -53,7 +53,8 @@ func takenOver(
 
 // The previous leader may have created Jobs that the cache of this process does not show yet.
 func TestTakeoverAwaitsJobsOfThePreviousLeader(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	of := func(uid types.UID, name, version string, change func(*metav1.OwnerReference)) *batchv1.Job {
 		job := jobOf(uid, name, version)
 		change(&job.OwnerReferences[0])
@@ -98,7 +99,8 @@ func TestTakeoverAwaitsJobsOfThePreviousLeader(t *testing.T) {
 }
 
 func TestTakeoverReadsEveryPage(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	pages := map[string]struct {
 		job  *batchv1.Job
 		next string
@@ -121,7 +123,8 @@ func TestTakeoverReadsEveryPage(t *testing.T) {
 }
 
 func TestTakeoverListsTheWatchedNamespaces(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	var listed []string
 	live := answering(func(_ *metav1.PartialObjectMetadataList, options *client.ListOptions) error {
 		listed = append(listed, options.Namespace)
@@ -137,7 +140,8 @@ func TestTakeoverListsTheWatchedNamespaces(t *testing.T) {
 // With several stores, their versions are not conclusive, so each Job is looked up. A Job that the cache shows during the list
 // may be deleted before its ScaledJob is reconciled.
 func TestTakeoverWithSeveralStores(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	deleted, namesake := jobOf(owner1, "deleted", ""), jobOf(owner2, "namesake", "3")
 	namesake.UID = "another"
 	live := answering(func(jobs *metav1.PartialObjectMetadataList, options *client.ListOptions) error {
@@ -195,7 +199,8 @@ func TestTakeoverEndsWithItsContext(t *testing.T) {
 
 // A page whose objects are too large is asked for again with fewer.
 func TestTakeoverOfLargeJobs(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	var limits []int64
 	live := answering(func(jobs *metav1.PartialObjectMetadataList, options *client.ListOptions) error {
 		limits = append(limits, options.Limit)

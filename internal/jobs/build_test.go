@@ -50,7 +50,8 @@ func owner() *scaledjobv1.ScaledJob {
 }
 
 func TestBuildMetadata(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	owner := owner()
 
 	job := Build(owner, "hash", 3, 2)
@@ -79,7 +80,8 @@ func TestBuildMetadata(t *testing.T) {
 }
 
 func TestBuildSpec(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	owner := owner()
 
 	job := Build(owner, "hash", 3, 0)
@@ -121,7 +123,8 @@ func TestBuildRestartPolicy(t *testing.T) {
 
 // A Job must not share memory with the owner, which belongs to the cache: changes of the Job would change the cache.
 func TestBuildSharesNoMemory(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	owner := owner()
 	before := owner.DeepCopy()
 	job := Build(owner, "hash", 1, 0)
@@ -149,7 +152,8 @@ func TestBuildSharesNoMemory(t *testing.T) {
 // Names of the same ScaledJob have the same length, whatever the ScaledJob is named: the API server accepts names of
 // 1 to 253 characters, and the CRD those of up to 63.
 func TestNameOfOddOwners(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	owners := []string{"a.b-", "a--", "0", "0.0", strings.Repeat("a", 48) + "-b", strings.Repeat("a", 31) + strings.Repeat("-", 22) + "b"}
 	for length := 1; length <= 253; length++ {
 		dotted := strings.Repeat("1.", length)[:length-1] + "a"
@@ -168,7 +172,8 @@ func TestNameOfOddOwners(t *testing.T) {
 
 // About every 4th hash is shorter than the others in base 36, and one in 140 by two digits.
 func TestNamesOfManyOrdinals(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	const ordinals = 100_000
 	names := make(map[string]struct{}, ordinals)
 	for ordinal := range int64(ordinals) {
@@ -182,7 +187,8 @@ func TestNamesOfManyOrdinals(t *testing.T) {
 }
 
 func TestNameStaysTheSame(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	// A version of the operator with other names could create the Jobs of its predecessor a second time.
 	g.Expect(Name("emails", "5f0ee5c9-5b5c-4d4b-9b1e-0d4e6c1f8a11", 1)).To(Equal("emails-0r2gjxbsz9jt9"))
 	g.Expect(Name("mail.v1."+strings.Repeat("x", 55), "5f0ee5c9-5b5c-4d4b-9b1e-0d4e6c1f8a11", 2)).To(HavePrefix("mail-v1-" + strings.Repeat("x", 24) + "-"))

@@ -11,11 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestBuildSetsTheEnvironment(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	owner := owner()
 	owner.Spec.QueueName, owner.Spec.Threshold = "mail:$(HOME):waiting", 5
 	pod := &owner.Spec.JobTemplate.Spec.Template.Spec
@@ -32,7 +32,8 @@ func TestBuildSetsTheEnvironment(t *testing.T) {
 }
 
 func TestEnvironmentOfSeveralQueues(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	owner := owner()
 	owner.Spec.Queues = []scaledjobv1.Queue{
 		{Name: "first"}, {Name: "busy", Role: scaledjobv1.RoleInProgress}, {Name: "second"}, {Name: "first", Type: scaledjobv1.QueueStream},
@@ -45,7 +46,8 @@ func TestEnvironmentOfSeveralQueues(t *testing.T) {
 
 // A template with very many containers would otherwise make Jobs of many megabytes of long keys.
 func TestEnvironmentOfManyContainers(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	owner := owner()
 	owner.Spec.QueueName = strings.Repeat("q", 1024)
 	named := HaveField("Name", scaledjobv1.EnvQueue)

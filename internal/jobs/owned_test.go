@@ -120,7 +120,8 @@ func TestTake(t *testing.T) {
 }
 
 func TestPending(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	owned := Classify([]*batchv1.Job{
 		job("not reported yet"), job("none ready", readyPods(0)), job("ready", readyPods(1)), job("both ready", readyPods(2)),
 		job("finished", succeeded(1)), job("failed", failed(1)),
@@ -157,7 +158,8 @@ func TestOrdinal(t *testing.T) {
 }
 
 func TestOrdinalFloor(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	for floorText, want := range map[string]int64{"": 0, "no number": 0, "-1": 0, "0": 0, "6": 6, "7": 0, "9223372036854775807": 0} {
 		own := job(Name("emails", "uid-1", 7), numbered("7"), annotated(scaledjobv1.AnnotationOrdinalFloor, floorText))
 		ordinal, floor := Ordinal(&own.ObjectMeta)
@@ -169,7 +171,8 @@ func TestOrdinalFloor(t *testing.T) {
 }
 
 func TestHasTemplate(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	owned := Classify([]*batchv1.Job{
 		job("b", annotated(scaledjobv1.AnnotationTemplateHash, "running")),
 		job("c", annotated(scaledjobv1.AnnotationTemplateHash, "done"), succeeded(1)),
@@ -182,7 +185,8 @@ func TestHasTemplate(t *testing.T) {
 }
 
 func TestOutdated(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	made := func(name, hash, generation string, changes ...change) *batchv1.Job {
 		of := []change{annotated(scaledjobv1.AnnotationTemplateHash, hash), annotated(scaledjobv1.AnnotationGeneration, generation)}
 		return job(name, append(of, changes...)...)
@@ -203,7 +207,8 @@ func TestOutdated(t *testing.T) {
 }
 
 func TestAllEndsEarly(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	owned := Classify([]*batchv1.Job{job("a"), job("b", succeeded(1)), job("c", failed(1))}, "uid-1")
 
 	var seen []string

@@ -52,7 +52,8 @@ func TestPrunable(t *testing.T) {
 }
 
 func TestOldest(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	owned := Classify([]*batchv1.Job{
 		job("d", succeeded(4)), job("b", failed(2)), job("going", failed(1), terminating), job("active"), job("c", succeeded(3)),
 	}, "uid-1")
@@ -66,7 +67,8 @@ func TestOldest(t *testing.T) {
 
 // Prunable must not change the lists, which are used after it.
 func TestPrunableLeavesTheCensus(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	owned := Classify([]*batchv1.Job{job("b", succeeded(2)), job("gone", succeeded(3), terminating), job("a", succeeded(1))}, "uid-1")
 
 	owned.Prunable(0, 0)

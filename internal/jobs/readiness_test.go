@@ -24,7 +24,8 @@ func withReady(name string, ready int32) *batchv1.Job {
 func at(second int) time.Time { return time.Unix(1000, 0).Add(time.Duration(second) * time.Second) }
 
 func TestClaimed(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	const grace = 10 * time.Second
 	var r Readiness
 	expect := func(claimed int, next time.Time, second int, active ...*batchv1.Job) {
@@ -54,7 +55,8 @@ func TestClaimed(t *testing.T) {
 // A Job that is suspended again has lost its Pod, which may have put its message back. It must not count as claimed from
 // then on, whenever its status shows that: the message would get another Job, and this one takes a message when it resumes.
 func TestASuspendedJobHasClaimedNothing(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	var r Readiness
 	job := withReady("a", 1)
 	claimed := func(second int) int {
@@ -75,7 +77,8 @@ func TestASuspendedJobHasClaimedNothing(t *testing.T) {
 }
 
 func TestReadinessRecordsWhatWasObserved(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	var r Readiness
 	r.Created("made", at(1))
 	g.Expect(r).To(HaveKeyWithValue(types.UID("made"), Observed{Since: at(1), FromStart: true}))

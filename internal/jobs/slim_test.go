@@ -16,7 +16,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
@@ -31,7 +30,8 @@ func owned(changes ...change) *batchv1.Job {
 
 // No decision may depend on fields that the cache leaves out.
 func TestSlimKeepsWhatCounts(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	full := []*batchv1.Job{
 		owned(readyPods(1)),
 		owned(),
@@ -84,7 +84,8 @@ func TestSlimKeepsWhatCounts(t *testing.T) {
 }
 
 func TestSlimDropsTheRest(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	job := owned(func(job *batchv1.Job) {
 		job.Annotations["note"] = "long"
 		job.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody"}}
@@ -105,14 +106,16 @@ func TestSlimDropsTheRest(t *testing.T) {
 
 // The cache also transforms markers of missed deletions.
 func TestSlimPassesOnOthers(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	marker := toolscache.DeletedFinalStateUnknown{Key: "mail/emails"}
 	g.Expect(Slim(marker)).To(Equal(marker))
 }
 
 // Users may write long strings wherever the cache keeps one.
 func TestSlimIsBounded(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	long := strings.Repeat("a", 1<<20)
 	fill := func(job *batchv1.Job) {
 		for _, key := range []string{

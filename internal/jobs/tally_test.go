@@ -76,7 +76,8 @@ func jobsThat(ended batchv1.JobConditionType, uids string) []*batchv1.Job {
 }
 
 func TestTheFirstTallyTellsOfAllThatFinished(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	var tally Tally
 	all := sorted("a", "b", "c")
 	g.Expect(tally.First()).To(BeTrue())
@@ -89,7 +90,8 @@ func TestTheFirstTallyTellsOfAllThatFinished(t *testing.T) {
 }
 
 func TestTallyKnowsThatAFinishedJobHasGone(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	var tally Tally
 	before, after := sorted("a", "b", "c"), sorted("a", "", "c")
 	tally.Count(&before)
@@ -98,7 +100,8 @@ func TestTallyKnowsThatAFinishedJobHasGone(t *testing.T) {
 
 // Jobs that were just created also count as missing if they disappear before the cache has shown them.
 func TestTallyKnowsCreatedJobs(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	tally := Tally{active: map[types.UID]struct{}{}}
 	none, first, done := sorted("", "", ""), sorted("a", "", ""), sorted("a", "b", "")
 	tally.Created("a")

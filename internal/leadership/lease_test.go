@@ -53,7 +53,8 @@ var (
 )
 
 func TestCertain(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	want := map[string]time.Duration{
 		"default": 10 * time.Second, "short": 2500 * time.Millisecond, "installation guide": 2 * time.Second, "long": 107 * time.Second,
 		"renewed for nearly long": 25 * time.Second, "renewed for short": 3 * time.Second,
@@ -121,7 +122,8 @@ func TestLeaseThatWasNotRenewedInTimeIsNotReleased(t *testing.T) {
 
 // The monotonic clock does not advance while a machine is suspended.
 func TestLeaseGoesByTheClockThatWentOn(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	lease := NewLease(&lock{}, defaults)
 	lease.renewed = time.Now()
 	suspended := time.Now().Round(0).Add(time.Minute) // Without a monotonic reading.

@@ -64,7 +64,8 @@ func TestReady(t *testing.T) {
 }
 
 func TestConditionsFollowWhatIsSeen(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	wrongType := &failure.Error{Reason: failure.ReasonWrongType, Message: "Correct the key.", Err: errAway}
 	is := queueConnected(&Reconciled{})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", "Connected"}))
@@ -96,7 +97,8 @@ func TestAPauseIsReportedFirst(t *testing.T) {
 }
 
 func TestOrphanedMessagesAreReportedWhileTheyLimitScaling(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	list, stream := &scaledjobv1.Queue{Name: "letters"}, &scaledjobv1.Queue{Name: "clicks", Stream: &scaledjobv1.StreamQueue{}}
 	for _, c := range []struct {
 		seen   Reconciled
@@ -119,7 +121,8 @@ func TestOrphanedMessagesAreReportedWhileTheyLimitScaling(t *testing.T) {
 }
 
 func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	sj := scaledJob()
 	status := &sj.Status
 	pass := func(queueErr *failure.Error, template *Condition) []string {
@@ -151,7 +154,8 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 
 // Tools treat a status of the current generation as successful if Ready is missing.
 func TestNothingIsTakenForReadyThatWasNotLookedAt(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	busy := Reconciled{QueueErr: failure.Classify(failure.ErrBusy)}
 	sj := scaledJob()
 	sj.Generation = 1
@@ -209,7 +213,8 @@ func TestTheSameSightGivesTheSameStatus(t *testing.T) {
 
 // The classes of errors equal the reasons of the condition.
 func TestReasonsAreThoseOfTheAPI(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	g.Expect([]failure.Reason{
 		failure.ReasonUnreachable, failure.ReasonAuthFailed, failure.ReasonPermissionDenied, failure.ReasonWrongType,
 	}).To(Equal([]failure.Reason{
@@ -225,7 +230,8 @@ func TestReasonsAreThoseOfTheAPI(t *testing.T) {
 }
 
 func TestConditionsStandInOneOrder(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	sj := scaledJob()
 	first := Status(sj, &sj.Status, Reconciled{QueueErr: unreachable}, time.Unix(1000, 0))
 	well := Reconciled{Depth: new(int64(0)), Desired: new(int32(0)), Notifications: subscribed, Template: templateAccepted}
@@ -242,7 +248,8 @@ func TestConditionsStandInOneOrder(t *testing.T) {
 
 // Users wait for the name of the webhook that hangs, and the first request to it ends without an answer.
 func TestTheFirstWordsOfTheAPIServerComeAtOnce(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	sj := scaledJob()
 	status := &sj.Status
 	message := func(answer admission.Answer, refresh bool) string {
@@ -261,7 +268,8 @@ func TestTheFirstWordsOfTheAPIServerComeAtOnce(t *testing.T) {
 
 // A server that returns a different error each time must not cause a write each time.
 func TestOtherWordsWaitLikeNumbers(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	with := func(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
 		return []metav1.Condition{{Type: "Ready", Status: status, Reason: reason, Message: message, ObservedGeneration: 1}}
 	}

@@ -91,7 +91,8 @@ func TestEventsAboutNotifications(t *testing.T) {
 
 // A Redis with its default settings needs no attention; one that has stopped to send notifications does.
 func TestOnlyNotificationsThatWereLostAreAWarning(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	with := func(status metav1.ConditionStatus) *scaledjobv1.ScaledJobStatus {
 		return &scaledjobv1.ScaledJobStatus{Conditions: []metav1.Condition{
 			{Type: scaledjobv1.ConditionNotificationsActive, Status: status, Reason: scaledjobv1.ReasonNotConfigured},
@@ -104,7 +105,8 @@ func TestOnlyNotificationsThatWereLostAreAWarning(t *testing.T) {
 }
 
 func TestEventNoteIsBrief(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	note := warning("Reason", "Act", "x"+strings.Repeat("ä", maxNote)).Note
 
 	g.Expect(len(note)).To(BeNumerically("<=", 1024), "the limit of the API server")

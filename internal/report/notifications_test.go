@@ -11,11 +11,11 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestNotificationsActive(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	type found struct {
 		status metav1.ConditionStatus
 		reason string
@@ -64,7 +64,8 @@ func TestNotificationsActive(t *testing.T) {
 
 // A granted pattern may be for another database.
 func TestPermissionDeniedNamesTheChannel(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	sj := scaledJob()
 	is := notificationsActive(&sj.Spec, verify.Verdict{Reason: verify.ReasonPermissionDenied}, verify.NotTracked)
 	g.Expect(is.Message).To(ContainSubstring("&__keyspace@0__:<key>"))
@@ -75,7 +76,8 @@ func TestPermissionDeniedNamesTheChannel(t *testing.T) {
 
 // The message has the complete command.
 func TestNotConfiguredTellsTheFlagsToSet(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	is := notConfigured(verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "KElgx"})
 	g.Expect(is.Message).To(ContainSubstring("CONFIG SET notify-keyspace-events KElgx "))
 	g.Expect(is.Message).NotTo(ContainSubstring("not let"))

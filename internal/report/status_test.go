@@ -18,7 +18,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 var (
@@ -34,7 +33,8 @@ func scaledJob() *scaledjobv1.ScaledJob {
 }
 
 func TestStatus(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	sj := scaledJob()
 	sj.Generation = 4
 	now := time.Unix(1000, 123_456_789)
@@ -65,7 +65,8 @@ func TestStatus(t *testing.T) {
 
 // Values that a reconcile could not observe are kept.
 func TestStatusKeepsTheUnseen(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	sj := scaledJob()
 	before := Status(sj, &sj.Status, Reconciled{
 		Created: 5, Depth: new(int64(47)), Desired: new(int32(5)), AtMax: true, Notifications: subscribed, Template: templateAccepted,
@@ -88,7 +89,8 @@ func TestStatusKeepsTheUnseen(t *testing.T) {
 
 // Conditions of others, and those of an earlier version, are not the operator's to keep.
 func TestStatusHasTheKnownConditionsOnly(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	sj := scaledJob()
 	before := &scaledjobv1.ScaledJobStatus{Conditions: []metav1.Condition{
 		{Type: "Foreign", Status: metav1.ConditionTrue, Reason: "Other"},
@@ -104,7 +106,8 @@ func TestStatusHasTheKnownConditionsOnly(t *testing.T) {
 }
 
 func TestStatusOfTheFirstPassWithoutRedis(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	sj := scaledJob()
 
 	status := Status(sj, &sj.Status, Reconciled{QueueErr: unreachable}, time.Unix(1000, 0))
@@ -121,7 +124,8 @@ func TestStatusOfTheFirstPassWithoutRedis(t *testing.T) {
 }
 
 func TestMalformed(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	sj := scaledJob()
 	before := Status(sj, &sj.Status, Reconciled{QueueErr: unreachable}, time.Unix(1000, 0))
 	sj.Generation = 2
@@ -154,7 +158,8 @@ func (large) Error() string { return "jobTemplate is larger than 64 KiB as JSON"
 func (large) TooLarge() bool { return true }
 
 func TestMalformedByAnErrorOfAKnownKind(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	for words, err := range map[string]error{
 		`This version of the operator does not know "spec.priority, spec.a\nb". Upgrade the operator, or remove`: newer{
 			[]string{"spec.priority", "spec.a\nb"},
@@ -172,7 +177,8 @@ func TestMalformedByAnErrorOfAKnownKind(t *testing.T) {
 
 // What is written is the same as what comes back, so that it is kept once, and so that no difference is seen.
 func TestStatusComesBackAsItWasWritten(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	written := Status(scaledJob(), &scaledjobv1.ScaledJobStatus{}, Reconciled{Created: 3, Depth: new(int64(5)), Desired: new(int32(5))}, time.Now())
 	g.Expect(written.Conditions).NotTo(BeEmpty())
 	text, err := json.Marshal(written)

@@ -62,7 +62,8 @@ func TestTemplate(t *testing.T) {
 // The API server repeats rejected values of any length, but limits a condition to 32 KiB. A status with a longer one
 // could never be written.
 func TestTemplateIsBrief(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	long := strings.Repeat("ä", 20_000)
 	fault := field.Invalid(field.NewPath("spec", "template", "spec", "containers").Index(0).Child("name"), long, "must be shorter")
 

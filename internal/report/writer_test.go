@@ -156,7 +156,8 @@ func TestSlowWritesThatFailAreSpacedOut(t *testing.T) {
 
 // Thousands of statuses are in memory once, and not once each for what is computed, written and cached.
 func TestStatusIsKeptOnce(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	record, sj := NewStatusRecord(), &scaledjobv1.ScaledJob{}
 	writer := &StatusWriter{Client: &server{}}
 	ready := func() *scaledjobv1.ScaledJobStatus {

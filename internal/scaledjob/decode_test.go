@@ -41,7 +41,8 @@ func decodeList(g Gomega) *List {
 }
 
 func TestOneBrokenObjectLeavesTheOthersReadable(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	list := decodeList(g)
 	g.Expect(list.ResourceVersion).To(Equal("7"))
 	g.Expect(list.Items).To(HaveLen(5))
@@ -111,7 +112,8 @@ func TestFieldsThatAreNotKnown(t *testing.T) {
 
 // The decoder reports no more than 100 unknown fields of an object.
 func TestManyFieldsThatAreNotKnownHideNoOther(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	for _, count := range []int{99, 100, 150} {
 		var many strings.Builder
 		for i := range count {
@@ -133,7 +135,8 @@ func TestManyFieldsThatAreNotKnownHideNoOther(t *testing.T) {
 
 // What the spec says besides stays known, such as the polling interval.
 func TestTheRestOfASpecWithAnUnknownFieldIsDecoded(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	var found ScaledJob
 	g.Expect(found.UnmarshalJSON([]byte(`{"spec":{"new":1,"pollingIntervalSeconds":7}}`))).To(Succeed())
 	g.Expect(found.Spec.PollingIntervalSeconds).To(Equal(int32(7)))
@@ -145,7 +148,8 @@ func TestMetadataMustBeReadable(t *testing.T) {
 }
 
 func TestCopiesAreDeep(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	list := decodeList(g)
 	copied := list.DeepCopyObject().(*List)
 	g.Expect(copied).To(Equal(list))

@@ -99,7 +99,8 @@ func TestEndpoint(t *testing.T) {
 
 // Namespaces share connections without credentials. Connections with Secrets are separate for each namespace.
 func TestWhoSharesAnEndpoint(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	of := func(namespace string, spec *scaledjobv1.ScaledJobSpec) auth.Endpoint {
 		endpoint, _, err := endpointOf(namespace, spec)
 		g.Expect(err).NotTo(HaveOccurred())
@@ -121,7 +122,8 @@ func TestWhoSharesAnEndpoint(t *testing.T) {
 }
 
 func TestTheDatabaseIsReadAndListenedTo(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	spec := oneRedis(scaledjobv1.Redis{Database: 7})
 	spec.QueueName = "emails"
 	source, err := sourceOf("team", spec, spec.AllQueues())
@@ -178,7 +180,8 @@ func TestCredentialsWithoutTLSSaid(t *testing.T) {
 }
 
 func TestEndpointOfADeployment(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	spec := &scaledjobv1.ScaledJobSpec{Redis: &scaledjobv1.Redis{
 		Mode: scaledjobv1.RedisSentinel, Addresses: []string{"B:26379", "a:26379", "b:26379"}, Database: 2,
 		Auth: &scaledjobv1.RedisAuth{Username: "reader"}, TLS: disabled,

@@ -45,7 +45,8 @@ func allKinds() *scaledjobv1.ScaledJobSpec {
 }
 
 func TestWhatIsReadAndListenedTo(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	spec := allKinds()
 	queues := spec.AllQueues()
 
@@ -99,7 +100,8 @@ func TestCountLimit(t *testing.T) {
 
 // Some messages may be deducted, and a mean may be over many queues.
 func TestCountLimitOfWhatIsTakenOff(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	spec := oneList()
 	spec.ScalingStrategy.Custom = &scaledjobv1.CustomStrategy{QueueLengthDeduction: 5}
 	g.Expect(countLimit(spec, spec.AllQueues())).To(Equal(int64(25*10 + 1)))
@@ -112,7 +114,8 @@ func TestCountLimitOfWhatIsTakenOff(t *testing.T) {
 
 // The constants of the API equal those of the reader.
 func TestWordsAgree(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	g.Expect([]any{scaledjobv1.WindowAll, scaledjobv1.WindowDue, scaledjobv1.WindowLive}).
 		To(HaveExactElements(BeEquivalentTo(queue.All), BeEquivalentTo(queue.Due), BeEquivalentTo(queue.Live)))
 	g.Expect([]any{scaledjobv1.ScoreSeconds, scaledjobv1.ScoreMilliseconds, scaledjobv1.ScoreNanoseconds, scaledjobv1.ScoreBullMQ}).
@@ -121,7 +124,8 @@ func TestWordsAgree(t *testing.T) {
 }
 
 func TestReportsProgress(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	all := allKinds().AllQueues()
 	g.Expect((&Resolved{Queues: all[2:4]}).ReportsProgress()).To(BeTrue(), "consumer groups of a stream")
 	g.Expect((&Resolved{Queues: all[1:4]}).ReportsProgress()).To(BeFalse(), "one of the queues is a list")

@@ -19,7 +19,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
@@ -61,7 +60,8 @@ func decoded(g Gomega, template *batchv1.JobTemplateSpec) *ScaledJob {
 }
 
 func TestTemplateIsKept(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	template := usual(g)
 	slimmed := must.Get(Slim(decoded(g, template)))(g)
 	slim := slimmed.(*ScaledJob).DeepCopyObject().(*ScaledJob)
@@ -82,7 +82,8 @@ func tolerations(count int) string {
 // A template is used up to its limits. A larger one is not even decoded, and nothing of it is kept: text that is no
 // template is refused for its size.
 func TestTemplatesAreUsedUpToTheirLimit(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	of := func(text string) *ScaledJob {
 		var sj ScaledJob
 		g.Expect(sj.UnmarshalJSON([]byte(`{"metadata":{"name":"emails"},"spec":{"queueName":"emails","jobTemplate":` + text + `}}`))).To(Succeed())
@@ -116,7 +117,8 @@ func TestTemplatesAreUsedUpToTheirLimit(t *testing.T) {
 // An upgrade of the operator, of its libraries or of the API server must not change the hash of a stored template:
 // otherwise all Jobs would look like those of another template. So the expected hash is written down here.
 func TestTheHashIsThatOfTheJSON(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	const text = `{"metadata":{"labels":{"app":"a<b","team":"é"}},"spec":{"parallelism":1,"template":{"spec":{"containers":[{"image":"worker:1","name":"w"}]}}}}`
 	of := func(text string) string {
 		template := must.Get(pack([]byte(text)))(g)
@@ -144,7 +146,8 @@ func TestTheHashIsThatOfTheJSON(t *testing.T) {
 }
 
 func TestTemplateThatCanNotBeDecoded(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	var sj ScaledJob
 	g.Expect(sj.UnmarshalJSON([]byte(`{"spec":{"queueName":"emails","jobTemplate":{"spec":7}}}`))).To(Succeed())
 	g.Expect(sj.SpecErr).To(MatchError(ContainSubstring("jobTemplate")))
@@ -152,14 +155,16 @@ func TestTemplateThatCanNotBeDecoded(t *testing.T) {
 }
 
 func TestSlimPassesOnOthers(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	marker := toolscache.DeletedFinalStateUnknown{Key: "mail/emails"}
 	g.Expect(Slim(marker)).To(Equal(marker))
 }
 
 // Equal templates are in the memory once, and none stays there that nobody holds.
 func TestTemplatesAreKnownWhileTheyAreHeld(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	isKnown := func(text string) bool { return recall([]byte(text)) != nil }
 	const text = `{"metadata":{"name":"held once"}}`
 	first := must.Get(pack([]byte(text)))(g)
@@ -186,7 +191,8 @@ func TestTemplatesAreKnownWhileTheyAreHeld(t *testing.T) {
 
 // Thousands of ScaledJobs have the same conditions, also long after the first was cached.
 func TestConditionsShareTheirStrings(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	message := func() *byte {
 		sj := &ScaledJob{}
 		sj.Status.Conditions = []metav1.Condition{{Message: strings.Repeat("all is well ", 3)}}

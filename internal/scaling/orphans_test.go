@@ -43,7 +43,8 @@ func TestMessagesInProgressThatNoJobHoldsAreOrphans(t *testing.T) {
 
 // After a restart, nothing is waited for if there were orphans before.
 func TestOrphansAreFoundAgainAfterARestart(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	c := ResumePause(MessagesOrphaned, start, start)
 	g.Expect(c.Reason()).To(Equal(MessagesOrphaned))
 	c.Saw(QueueState{InProgress: 5, Active: 2, At: start})
@@ -53,7 +54,8 @@ func TestOrphansAreFoundAgainAfterARestart(t *testing.T) {
 }
 
 func TestAProbeIsKnownUntilItsEndWasSeen(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	var o orphans
 	o.saw(5, 2, []int64{1, 2}, start)
 	o.saw(5, 1, []int64{2}, start)
@@ -94,7 +96,8 @@ func TestMayHaveShrunk(t *testing.T) {
 }
 
 func TestHasShrunk(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	before := QueueState{Depth: 7, Progress: "1-1", ShrunkAt: start}
 	for _, c := range []struct {
 		now  QueueState

@@ -89,7 +89,8 @@ func TestSpareReplicas(t *testing.T) {
 // A spare Job becomes ready without a message. Strategies that count it as claimed then must not add spare Jobs: as the
 // formula would, each would get another one, up to the maximum.
 func TestSpareReplicasDoNotRunAway(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	settle := func(policy Policy, formula func(active int64) int64) (active int64) {
 		for range 2 * policy.MaxReplicas {
 			active = max(active, min(formula(active), int64(policy.MaxReplicas)))
@@ -109,7 +110,8 @@ func TestSpareReplicasDoNotRunAway(t *testing.T) {
 
 // Only as many Jobs start at the same time as MaxPendingReplicas says.
 func TestStartable(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	g.Expect(Policy{}.Startable(1000)).To(BeEquivalentTo(math.MaxInt64))
 	g.Expect(Policy{MaxPendingReplicas: 3}.Startable(0)).To(BeEquivalentTo(3))
 	g.Expect(Policy{MaxPendingReplicas: 3}.Startable(2)).To(BeEquivalentTo(1))
@@ -119,7 +121,8 @@ func TestStartable(t *testing.T) {
 
 // Messages that have waited for maxWaitSeconds get their Jobs below the activation threshold as well.
 func TestOverdue(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	policy := Policy{ActivationThreshold: 50, MaxReplicas: 10}
 	g.Expect(Decide(Observation{Queues: of(12, 5)}, policy)).To(Equal(Decision{0, 0, false}))
 	g.Expect(Decide(Observation{Queues: of(12, 5), Overdue: true}, policy)).To(Equal(Decision{3, 3, false}))
@@ -153,7 +156,8 @@ func TestWhereKEDAMiscounts(t *testing.T) {
 }
 
 func TestCountsClaimed(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	for _, strategy := range strategies {
 		policy := Policy{MaxReplicas: 20, Strategy: strategy}
 		none := Decide(Observation{Queues: of(5, 1), Active: 4}, policy)

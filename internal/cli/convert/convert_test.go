@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
@@ -59,7 +58,8 @@ func printed(result Result) string {
 }
 
 func TestTheExamplesAreConvertedAsExpected(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	for _, file := range exampleFiles(t) {
 		golden := filepath.Join("testdata", strings.TrimSuffix(filepath.Base(file), ".yaml")+".golden")
 		is := printed(convertFile(t, file))
@@ -100,7 +100,8 @@ func TestNoPasswordIsRepeated(t *testing.T) {
 
 // Nothing is dropped without a word: each field of KEDA's spec has an effect, or is listed.
 func TestUnknownFieldsAreListed(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	result := convertFile(t, filepath.Join(examples, "impossible.yaml"))
 	var fields []string
 	for _, each := range result.Unmapped {
@@ -116,7 +117,8 @@ func TestUnknownFieldsAreListed(t *testing.T) {
 }
 
 func TestWhatIsNeededIsWanted(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	result := convertFile(t, filepath.Join(examples, "environment-unknown.yaml"))
 	g.Expect(result.Wanted).To(ConsistOf(Reference{"ConfigMap", "media", "redis"}))
 	result = convertFile(t, filepath.Join(examples, "list.yaml"))
@@ -124,7 +126,8 @@ func TestWhatIsNeededIsWanted(t *testing.T) {
 }
 
 func TestMinimumOnTopOfTheMaximum(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	sj := only(t, `{minReplicaCount: 2, rollout: {strategy: gradual}}`)
 	g.Expect(sj.Spec.SpareReplicas).To(BeEquivalentTo(2))
 	g.Expect(sj.Spec.MaxReplicasOrDefault()).To(BeEquivalentTo(102))
@@ -156,7 +159,8 @@ func only(t *testing.T, fields string) scaledjobv1.ScaledJob {
 
 // KEDA's parameters are texts, but a file may have them as numbers, which the API server would refuse.
 func TestParametersNeedNoQuotes(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	objects := must.Get(Parse("it.yaml", []byte(`
 apiVersion: keda.sh/v1alpha1
 kind: ScaledJob
@@ -185,7 +189,8 @@ func TestParse(t *testing.T) {
 }
 
 func TestParseTakesListsAndSeveralDocuments(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	objects := must.Get(Parse("it.yaml", []byte(`# Nothing but a comment.
 ---
 apiVersion: v1
@@ -218,7 +223,8 @@ func TestParseBoundsAliases(t *testing.T) {
 
 // A manifest may be that of somebody else: what is in it stays in the comments.
 func TestCommentsCanNotBeEnded(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	objects := must.Get(Parse("it.yaml", []byte(`
 apiVersion: keda.sh/v1alpha1
 kind: ScaledJob

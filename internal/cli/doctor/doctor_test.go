@@ -20,7 +20,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/cli/doctor/redis"
 	"miracle.dev/scaledjob-operator/internal/preflight"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -48,7 +47,8 @@ status:
 }
 
 func TestOperatorOfReadsTheFlags(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	is := OperatorOf(parse[appsv1.Deployment](t, `
 metadata: {namespace: ops, name: manager}
 spec:
@@ -69,7 +69,8 @@ spec:
 }
 
 func TestVersionsThatDoNotBelongTogether(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	for versions, count := range map[[2]string]int{
 		{"v1.2.3", "v1.2.9"}: 0, {"v1.2.3", "1.3.0"}: 1, {"v1.2.3-4-gabc", "v2.2.3"}: 1, {"dev", "v1.2.3"}: 0, {"v1.2.3", "latest"}: 0, {"v1.2.3", ""}: 0,
 	} {
@@ -83,7 +84,8 @@ func TestVersionsThatDoNotBelongTogether(t *testing.T) {
 }
 
 func TestWhatTheConditionsMean(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	f := &Facts{ScaledJob: emails(t)}
 	g.Expect(conditions(f)).To(BeEmpty(), "tracking is as good as notifications")
 	f.ScaledJob.Status.Mode = scaledjobv1.ModePolling
@@ -104,7 +106,8 @@ func TestWhatTheConditionsMean(t *testing.T) {
 }
 
 func TestWorkersThatNeverEnd(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	job := parse[batchv1.Job](t, `
 metadata: {ownerReferences: [{apiVersion: batch.miracle.dev/v1, kind: ScaledJob, name: emails, uid: u, controller: true}]}
 status: {active: 1, ready: 1, startTime: "2026-03-01T10:00:00Z"}
@@ -121,7 +124,8 @@ status: {active: 1, ready: 1, startTime: "2026-03-01T10:00:00Z"}
 }
 
 func TestKeysThatAreShared(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	own, other := emails(t), emails(t)
 	other.Namespace, other.Name = "shop", "mails"
 	f := &Facts{Namespace: "mail", ScaledJob: own, Others: []scaledjobv1.ScaledJob{*other}}
@@ -135,7 +139,8 @@ func TestKeysThatAreShared(t *testing.T) {
 }
 
 func TestReferencesOfATemplate(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	sj := emails(t)
 	sj.Spec.JobTemplate = parse[scaledjobv1.ScaledJob](t, `
 spec:
@@ -174,7 +179,8 @@ spec:
 }
 
 func TestCommandsOfTheQueues(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	sj := parse[scaledjobv1.ScaledJob](t, `
 spec:
   redis: {addresses: ["a:1"], database: 2}
@@ -222,7 +228,8 @@ func TestNodesThatAnnounceTheirLoopback(t *testing.T) {
 }
 
 func TestSentinelsThatAreTooFew(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	f := &Facts{Target: &redis.Target{MasterName: "jobs"}, Redis: &redis.Facts{Sentinels: []redis.Sentinel{
 		{Server: redis.Server{Address: "a:1", Mode: "sentinel"}, Master: "m:1", Sentinels: 1, Quorum: 2},
 		{Server: redis.Server{Address: "b:1", Mode: "sentinel"}, Master: "n:1", Sentinels: 3, Quorum: 2, Down: true},
@@ -235,7 +242,8 @@ func TestSentinelsThatAreTooFew(t *testing.T) {
 }
 
 func TestCuresForAnswers(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	f := &Facts{Pod: DryRun{Err: errors.New("pods is forbidden: exceeded quota: full")}}
 	g.Expect(podAccepted(f)).To(ConsistOf(HaveField("Level", Warning)))
 	f.Pod.Err = errors.New("something else")
@@ -243,7 +251,8 @@ func TestCuresForAnswers(t *testing.T) {
 }
 
 func TestTheReport(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	f := &Facts{
 		Namespace: "mail", ScaledJob: emails(t), Now: now, CRD: CRD{Served: true},
 		Operators: []Operator{{Namespace: "ops", Name: "manager", Wanted: 2, Ready: 1}},

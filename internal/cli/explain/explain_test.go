@@ -25,7 +25,6 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/scaling"
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
@@ -249,7 +248,8 @@ func TestExplanations(t *testing.T) {
 
 // Programs read this: fields are only ever added.
 func TestExplanationForPrograms(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	encoded := must.Get(json.MarshalIndent(Explain(situations["balance"].facts(t)), "", "  "))(g)
 	expectFile(g, "balance.json", string(encoded)+"\n")
 }
@@ -266,7 +266,8 @@ func expectFile(g Gomega, name, is string) {
 
 // A narrow terminal gets narrow lines.
 func TestTextIsAsWideAsTheTerminal(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	explanation := Explain(situations["pause"].facts(t))
 	for width := range 40 {
 		g.Expect(explanation.Text(width)).NotTo(BeEmpty(), "however narrow it is")

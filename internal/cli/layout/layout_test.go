@@ -9,19 +9,19 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	. "github.com/onsi/gomega"
-
-	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestTerminalsAreNotControlledByMessages(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	g.Expect(Printable("a\x1b[2Jb\x06\nc – é")).To(Equal("a?[2Jb?\nc – é"))
 	g.Expect(Hanging("- ", "a\x1b[2Jb\nc", 20)).To(Equal("- a?[2Jb c\n"))
 	g.Expect(Table("", [][]string{{"a\x1b[2J", "b\nc", "d\te"}})).To(Equal("a?[2J   b?c   d?e\n"))
 }
 
 func TestHanging(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	g.Expect(Hanging("  ", "one two three", 20)).To(Equal("  one two three\n"))
 	g.Expect(Hanging("  ✓ ", "one two three four five", 20)).To(Equal("  ✓ one two three\n    four five\n"))
 	g.Expect(Hanging("", "kubectl get pods --namespace=mail", 30)).To(Equal("kubectl get pods\n--namespace=mail\n"), "commands can be copied")
@@ -34,7 +34,8 @@ func TestHanging(t *testing.T) {
 }
 
 func TestShorten(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	g.Expect(Shorten(" one\n two\t", 7)).To(Equal("one two"))
 	g.Expect(Shorten("one two three", 7)).To(Equal("one two…"))
 	g.Expect(Shorten("aé", 2)).To(Equal("a…"), "no character is cut")
@@ -42,7 +43,8 @@ func TestShorten(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	g.Expect(Table(Indent, [][]string{{"NAME", "DEPTH"}, {"emails", Unknown}})).To(Equal("  NAME     DEPTH\n  emails   –\n"))
 	g.Expect(Table(Indent, nil)).To(BeEmpty())
 }

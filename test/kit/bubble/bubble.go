@@ -35,10 +35,3 @@ func Each[R any](t *testing.T, rows map[string]R, test func(t *testing.T, g gome
 		})
 	}
 }
-
-// Outside runs a test in parallel with others as well, but outside a bubble, and returns its Gomega.
-func Outside(t *testing.T) gomega.Gomega {
-	t.Helper()
-	t.Parallel()
-	return gomega.NewWithT(t)
-}

@@ -43,7 +43,8 @@ func job(name string, conditions ...batchv1.JobConditionType) *batchv1.Job {
 }
 
 func TestJobsBeyondTheLimitAreBlamed(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	w := newWitness(2)
 	for _, name := range []string{"a", "b"} {
 		w.note(watch.Added, job(name))
@@ -57,7 +58,8 @@ func TestJobsBeyondTheLimitAreBlamed(t *testing.T) {
 }
 
 func TestJobsThatEndMakeRoom(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	w := newWitness(1)
 	for name, end := range map[string]struct {
 		kind watch.EventType
@@ -78,7 +80,8 @@ func TestJobsThatEndMakeRoom(t *testing.T) {
 }
 
 func TestSuspendedJobsDoNotRun(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	w := newWitness(3)
 	suspend := func(name string, suspended bool) *batchv1.Job {
 		made := job(name)
@@ -99,7 +102,8 @@ func TestSuspendedJobsDoNotRun(t *testing.T) {
 }
 
 func TestJobsOfOthersDoNotCount(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	w := newWitness(0)
 	w.note(watch.Added, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: "other"}})
 	g.Expect(w.Created()).To(BeZero())
@@ -107,7 +111,8 @@ func TestJobsOfOthersDoNotCount(t *testing.T) {
 }
 
 func TestJobsAreNamedInTheirOrder(t *testing.T) {
-	g := bubble.Outside(t)
+	t.Parallel()
+	g := NewWithT(t)
 	w := newWitness(2)
 	for _, name := range []string{"b", "a"} {
 		w.note(watch.Added, job(name))

@@ -25,7 +25,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/programs"
@@ -245,37 +244,6 @@ func TestTwoInstallationsInOneNamespace(t *testing.T) {
 // end operators whose work is what is tested.
 func elect(namespace, lease string) []string {
 	return []string{"--leader-elect", "--leader-election-namespace=" + namespace, "--leader-election-id=" + lease}
-}
-
-// Everything is applied in one command, and the operator is there before its CRD, and before its permissions.
-func TestOperatorStartsBeforeItsCRD(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	control := cluster.New(t, cluster.Options{})
-	admin := must.Get(operator.NewClient(control.Config()))(g)
-	g.Expect(admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operator.Namespace}})).To(Succeed())
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: operator.ServiceAccount}}
-	g.Expect(admin.Create(t.Context(), account)).To(Succeed())
-	access := must.Get(control.ServiceAccountConfig(t.Context(), account.Namespace, account.Name))(g)
-
-	stopped := startEarly(t, access)
-	g.Eventually(stopped.Logs).Should(ContainSubstring("waiting for their CRD"))
-	expectEnd(t, stopped)
-
-	early := startEarly(t, access)
-	g.Eventually(early.Logs).Should(ContainSubstring("waiting for their CRD"))
-	g.Expect(operator.Install(t.Context(), control)).To(Succeed())
-	awaitReady(t, early)
-	redis := redistest.New(t, redistest.Options{})
-	s := &scene.ScaledJob{
-		API: admin, Redis: redis.Client(), Address: redis.Addr(), Namespace: metav1.NamespaceDefault, Name: "worker", Queue: "emails",
-	}
-	g.Expect(s.Create(t.Context())).To(Succeed())
-	g.Expect(s.Observe(t.Context(), control.Config(), s.Due)).To(Succeed())
-	g.Expect(s.Push(t.Context(), 1)).To(Succeed())
-	g.Eventually(s.Witness.Created).Should(Equal(1))
-	g.Expect(strings.Count(early.Logs(), "waiting for their CRD")).To(Equal(1))
-	expectEnd(t, early)
 }
 
 // startEarly starts an operator that can't be ready yet.

@@ -95,28 +95,6 @@ func TestMetricsOfARedisLastAsLongAsSomebodyWatchesIt(t *testing.T) {
 	s.Consistently(s.seriesOfRedis).Should(BeEmpty())
 }
 
-// A key may hold anything; what Prometheus gets is text of a bounded length.
-func TestLabelOfAQueueIsEscapedAndBounded(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.Queue += "\n\x01" + strings.Repeat("k", 500)
-	s.create(scene.Polling(scene.Never))
-	label := regexp.MustCompile(`,queue="([^"]*)",scaledjob="` + s.Name + `"`)
-	var found []string
-	s.Eventually(func() []string {
-		text := must.Get(operator.Get(t.Context(), s.Operator.MetricsURL()))(s)
-		for line := range strings.Lines(text) {
-			if match := label.FindStringSubmatch(line); match != nil && strings.Contains(line, s.Namespace) {
-				found = append(found, match[1])
-			}
-		}
-		return found
-	}).ShouldNot(BeEmpty())
-	s.Expect(slices.Compact(found)).To(HaveLen(1))
-	s.Expect(found[0]).To(HavePrefix(s.Namespace + `:queue\\n\\x01kkk`))
-	s.Expect(len(found[0])).To(BeNumerically("<=", 150))
-}
-
 // series are the metrics of the ScaledJob, by name and outcome.
 func (s *scaledJob) series() map[string]float64 {
 	s.t.Helper()

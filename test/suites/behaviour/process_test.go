@@ -5,29 +5,23 @@ package behaviour
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/pem"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os/exec"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
@@ -45,16 +39,6 @@ func (s *scaledJob) operate(args ...string) *operator.Operator {
 		Cluster: s.Cluster,
 		Args:    append([]string{"--watch-namespaces=" + s.Namespace, noFallback}, args...),
 	})
-}
-
-func TestMessagesFromBeforeTheOperatorGetTheirJobs(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobWithoutOperator(t)
-	s.create(scene.Polling(scene.Never))
-	s.Push(7)
-	s.Consistently(s.jobsEver).Should(BeZero())
-	s.Operator = s.operate()
-	s.expectJobsEver(7)
 }
 
 func TestSecondReplicaStandsByAndTakesOver(t *testing.T) {
@@ -101,63 +85,6 @@ func TestProbesDoNotAskForRedis(t *testing.T) {
 	}
 }
 
-func TestOnlyTheNamespacesToWatchAreServed(t *testing.T) {
-	t.Parallel()
-	watched, other := newScaledJobWithoutOperator(t), newScaledJobWithoutOperator(t)
-	watched.create(scene.Polling(1))
-	other.create(scene.Polling(1))
-	watched.Operator = watched.operate()
-	watched.Push(3)
-	other.Push(3)
-	watched.expectJobsEver(3)
-	other.Expect(other.jobsEver()).To(BeZero())
-	other.Expect(other.Status()).To(HaveField("ObservedGeneration", BeZero()))
-}
-
-func TestSecureMetricsAreForThoseWhoMayGetThem(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobWithoutOperator(t)
-	s.Operator = s.operate("--metrics-secure=true")
-	url := strings.Replace(s.Operator.MetricsURL(), "http:", "https:", 1)
-
-	s.Eventually(s.metricsStatus).WithArguments(url, "").Should(Equal(http.StatusUnauthorized))
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "scraper"}}
-	s.Expect(s.API.Create(t.Context(), account)).To(Succeed())
-	config := must.Get(s.Cluster.ServiceAccountConfig(t.Context(), s.Namespace, account.Name))(s)
-	s.Expect(s.metricsStatus(url, config.BearerToken)).To(Equal(http.StatusForbidden))
-
-	// Another account, since a refusal is remembered for a while.
-	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "reader"}}
-	s.Expect(s.API.Create(t.Context(), reader)).To(Succeed())
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "scaledjob-operator-metrics-reader"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: reader.Name}},
-	}
-	s.Expect(s.API.Create(t.Context(), binding)).To(Succeed())
-	config = must.Get(s.Cluster.ServiceAccountConfig(t.Context(), s.Namespace, reader.Name))(s)
-	s.Eventually(s.metricsStatus).WithArguments(url, config.BearerToken).Should(Equal(http.StatusOK))
-}
-
-// metricsStatus is the status of the answer to a scrape with this token.
-func (s *scaledJob) metricsStatus(url, token string) (int, error) {
-	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		return 0, err
-	}
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	// The certificate is one that the operator made for itself.
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
-	defer transport.CloseIdleConnections()
-	response, err := transport.RoundTrip(request)
-	if err != nil {
-		return 0, err
-	}
-	return response.StatusCode, response.Body.Close()
-}
-
 const profiles = "/debug/pprof/"
 
 func TestNoProfilesAreServedUnlessAsked(t *testing.T) {
@@ -195,18 +122,6 @@ func TestProfilesAreServedUntilTheOperatorEnds(t *testing.T) {
 	s.Expect(s.Operator.Stop(t.Context())).To(Succeed())
 	s.Expect(s.Operator.Logs()).NotTo(ContainSubstring("the operator ends"))
 	s.Expect(operator.Get(t.Context(), url)).Error().To(MatchError(ContainSubstring("connection refused")))
-}
-
-func TestAddressesThatOthersReachServeNoProfiles(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	path := must.Get(programs.Operator(t.Context(), nil))(g)
-	output, err := exec.CommandContext(t.Context(), path, "--pprof-bind-address=:6060").CombinedOutput()
-	var exit *exec.ExitError
-	g.Expect(errors.As(err, &exit)).To(BeTrue())
-	g.Expect(exit.ExitCode()).To(Equal(2))
-	g.Expect(string(output)).To(Equal("invalid value for flag -pprof-bind-address: \":6060\" is not a loopback address with a " +
-		"port, such as 127.0.0.1:6060\n"))
 }
 
 // operateFor starts an operator for the namespace of the ScaledJob, as this account, which elects its leader with a

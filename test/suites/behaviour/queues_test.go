@@ -90,7 +90,7 @@ func addEntry(ctx context.Context, to redis.Cmdable, key string, i int) error {
 	return to.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: []any{"message", i}}).Err()
 }
 
-// None of them waits for a look: each command is announced.
+// None of the messages waits for a look: each command is announced. A key of another type is reported until it is gone.
 func TestMessagesOfEveryKindGetTheirJobsAtOnce(t *testing.T) {
 	t.Parallel()
 	server := allTypes(t)
@@ -108,32 +108,17 @@ func TestMessagesOfEveryKindGetTheirJobsAtOnce(t *testing.T) {
 			}
 			s.expectJobsEver(messages)
 			s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(messages))))
-		})
-	}
-}
-
-func TestKeyOfAnotherKindIsReported(t *testing.T) {
-	t.Parallel()
-	server := allTypes(t)
-	for name, kind := range kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newScaledJobOn(t, server)
-			s.create(s.withQueues(kind.queue), scene.Polling(1))
-			s.Expect(kind.add(t.Context(), server.Client(), s.Queue, 0)).To(Succeed())
-			s.Eventually(s.jobsEver).Should(Equal(1))
 
 			s.Expect(server.Client().Set(t.Context(), s.Queue, "text", 0).Err()).To(Succeed())
 			s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonWrongType)
 			s.expectCondition(scaledjobv1.ConditionStalled, metav1.ConditionTrue, scaledjobv1.ReasonWrongType)
-			s.Expect(s.Status().QueueDepth).To(HaveValue(BeEquivalentTo(1)), "what was last known")
-
+			s.Expect(s.Status().QueueDepth).To(HaveValue(BeEquivalentTo(messages)), "what was last known")
 			s.Expect(server.Client().Del(t.Context(), s.Queue).Err()).To(Succeed())
-			for i := range 2 {
+			for i := range messages + 1 {
 				s.Expect(kind.add(t.Context(), server.Client(), s.Queue, i)).To(Succeed())
 			}
 			s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
-			s.expectJobsEver(2)
+			s.expectJobsEver(messages + 1)
 		})
 	}
 }
@@ -222,87 +207,4 @@ func TestAStreamIsCountedByItsGroup(t *testing.T) {
 	s.Expect(fmt.Sprint(groups)).To(ContainSubstring("lag:<nil>"))
 	expectDepth(4)
 	s.expectJobsEver(6)
-}
-
-func TestSeveralQueuesAreCalculated(t *testing.T) {
-	t.Parallel()
-	server := allTypes(t)
-	for calculation, want := range map[scaledjobv1.QueuesCalculation]int{
-		scaledjobv1.CalculateSum: 4, scaledjobv1.CalculateMax: 3, scaledjobv1.CalculateMin: 1, scaledjobv1.CalculateAvg: 2,
-	} {
-		t.Run(string(calculation), func(t *testing.T) {
-			t.Parallel()
-			s := newScaledJobOn(t, server)
-			s.Push(3)
-			s.Expect(server.Client().SAdd(t.Context(), s.Queue+":set", 1, 2, 3, 4).Err()).To(Succeed())
-			s.create(s.withQueues(
-				scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":empty"},
-				scaledjobv1.Queue{Name: ":set", Type: scaledjobv1.QueueSet, Threshold: new(int64(4))},
-			), func(spec *scaledjobv1.ScaledJobSpec) { spec.QueuesCalculation = calculation })
-			s.expectJobsEver(want)
-		})
-	}
-}
-
-// A server that announces lists alone, and where the operator may set what it announces.
-func TestTheFlagsOfAKindAreNamed(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobOn(t, redistest.New(t, redistest.Options{Events: "Klg"}))
-	s.create(s.withQueues(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":set", Type: scaledjobv1.QueueSet}))
-	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured)
-	s.Expect(s.condition(scaledjobv1.ConditionNotificationsActive)).To(ContainSubstring("CONFIG SET notify-keyspace-events Klgs "))
-	s.Expect(s.redis.Client().ConfigSet(t.Context(), "notify-keyspace-events", "Klgs").Err()).To(Succeed())
-	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
-}
-
-// lagUnknown makes a stream of which the server does not know how many entries its group was not given.
-func (s *scaledJob) lagUnknown(entries int) {
-	s.t.Helper()
-	client := s.redis.Client()
-	for range entries + 2 {
-		s.Expect(addEntry(s.t.Context(), client, s.Queue, 0)).To(Succeed())
-	}
-	s.Expect(client.XGroupCreate(s.t.Context(), s.Queue, group, "0").Err()).To(Succeed())
-	all := must.Get(client.XRange(s.t.Context(), s.Queue, "-", "+").Result())(s)
-	s.Expect(client.XDel(s.t.Context(), s.Queue, all[1].ID, all[3].ID).Err()).To(Succeed())
-	groups, err := client.Do(s.t.Context(), "XINFO", "GROUPS", s.Queue).Result()
-	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(fmt.Sprint(groups)).To(ContainSubstring("lag:<nil>"))
-}
-
-// Entries are counted one by one as far as they make a difference. What is deducted, or shared by several queues, makes
-// more of them do so.
-func TestEntriesAreCountedAsFarAsTheyMakeADifference(t *testing.T) {
-	t.Parallel()
-	server := allTypes(t)
-	for name, c := range map[string]struct {
-		change func(s *scaledJob) scene.Change
-		want   int
-	}{
-		"a deduction": {func(*scaledJob) scene.Change {
-			return func(spec *scaledjobv1.ScaledJobSpec) {
-				spec.ScalingStrategy = scaledjobv1.ScalingStrategy{
-					Type: scaledjobv1.StrategyCustom, Custom: &scaledjobv1.CustomStrategy{QueueLengthDeduction: 5},
-				}
-			}
-		}, 3},
-		"a mean": {func(s *scaledJob) scene.Change {
-			return func(spec *scaledjobv1.ScaledJobSpec) {
-				for i := range 3 {
-					other := fmt.Sprintf("%s:%d", s.Queue, i)
-					s.Expect(server.Client().SAdd(s.t.Context(), other, "message").Err()).To(Succeed())
-					spec.Queues = append(spec.Queues, scaledjobv1.Queue{Name: other, Type: scaledjobv1.QueueSet})
-				}
-				spec.QueuesCalculation = scaledjobv1.CalculateAvg
-			}
-		}, 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newScaledJobOn(t, server)
-			s.lagUnknown(20)
-			s.create(s.withQueues(stream()), running, scene.AtMost(3), c.change(s))
-			s.expectJobsEver(c.want)
-		})
-	}
 }

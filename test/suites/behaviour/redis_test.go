@@ -102,19 +102,38 @@ func TestEveryCommandThatMakesAListLongerGivesJobs(t *testing.T) {
 	}
 }
 
-func TestChangedAddressIsFollowed(t *testing.T) {
+func TestMovedQueueIsFollowed(t *testing.T) {
 	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never))
-	s.awaitSubscription()
-	moved := s.withServer(redistest.New(t, redistest.Options{}))
-	moved.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.RedisAddress = moved.redis.Addr() })
-	moved.awaitSubscription()
-	s.Eventually(s.Subscribers).Should(BeZero())
-	s.Push(5)
-	s.Consistently(s.jobsEver).Should(BeZero())
-	moved.Push(2)
-	moved.expectJobsEver(2)
+	for name, move := range map[string]func(*scaledJob) *scaledJob{
+		"to another address": func(s *scaledJob) *scaledJob {
+			moved := s.withServer(redistest.New(s.t, redistest.Options{}))
+			moved.Update(scene.At(moved.redis.Addr()))
+			return moved
+		},
+		"to another key": func(s *scaledJob) *scaledJob {
+			moved := s.another(s.Name)
+			moved.Queue = s.Namespace + ":renamed"
+			moved.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = moved.Queue })
+			return moved
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScaledJob(t)
+			s.create(scene.Polling(scene.Never))
+			s.awaitSubscription()
+			moved := move(s)
+			moved.awaitSubscription()
+			s.Eventually(s.Subscribers).Should(BeZero())
+			s.Push(5)
+			s.Consistently(s.jobsEver).Should(BeZero())
+			moved.Push(2)
+			moved.expectJobsEver(2)
+			if moved.Queue != s.Queue {
+				s.Expect(s.series()).To(BeEmpty())
+			}
+		})
+	}
 }
 
 // denied are users of Redis who may do all but something.
@@ -157,16 +176,4 @@ func TestQueueWithoutNotificationsIsReadAtTheFallbackInterval(t *testing.T) {
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured)
 	s.Push(2)
 	s.Eventually(s.jobsEver).Should(Equal(2))
-}
-
-func TestTroubleThatLastsIsWrittenOnce(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
-	s.Expect(s.redis.Kill()).To(Succeed())
-	s.create(scene.Polling(1))
-	s.expectCondition(scaledjobv1.ConditionReconciling, metav1.ConditionTrue, scaledjobv1.ReasonUnreachable)
-	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
-	version, reconciles := s.Get().ResourceVersion, s.Reconciles()
-	s.Eventually(s.Reconciles).Should(BeNumerically(">=", reconciles+5))
-	s.Expect(s.Get().ResourceVersion).To(Equal(version))
 }

@@ -29,19 +29,6 @@ func TestThirtyPushesAtThresholdTenGiveExactlyThreeJobs(t *testing.T) {
 	s.expectJobsEver(4)
 }
 
-func TestMinReplicasAreActiveWithoutAnyMessage(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 2 })
-	s.Eventually(s.jobsEver).Should(Equal(2))
-	s.succeed(s.job())
-	s.expectJobsEver(3)
-	s.Push(2)
-	s.expectJobsEver(3)
-	s.Push(1)
-	s.expectJobsEver(4)
-}
-
 func TestNoMoreThanMaxReplicasAreActive(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
@@ -59,20 +46,6 @@ func TestNoMoreThanMaxReplicasAreActive(t *testing.T) {
 	s.Expect(s.jobs()).To(HaveLen(6), "a running Job was deleted")
 }
 
-func TestPollingAloneReachesTheSameState(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(1), scene.AtMost(5), func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.Threshold, spec.Notifications = 10, scaledjobv1.NotificationsDisabled
-	})
-	s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeZero())))
-	s.Push(30)
-	s.expectJobsEver(3)
-	s.Push(70)
-	s.expectJobsEver(5)
-	s.Expect(s.Subscribers()).To(BeZero())
-}
-
 func TestNotificationsCanBeDisabledAndEnabled(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
@@ -83,25 +56,13 @@ func TestNotificationsCanBeDisabledAndEnabled(t *testing.T) {
 	s.awaitQuiet()
 	s.Push(1)
 	s.Consistently(s.jobsEver).Should(BeZero())
-	s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsEnabled })
-	s.expectJobsEver(1)
-}
-
-func TestRenamedQueueIsFollowed(t *testing.T) {
-	t.Parallel()
-	old := newScaledJob(t)
-	old.create(scene.Polling(scene.Never))
-	old.awaitSubscription()
-	renamed := old.another(old.Name)
-	renamed.Queue = old.Namespace + ":renamed"
-	renamed.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = renamed.Queue })
-	renamed.awaitSubscription()
-	old.Eventually(old.Subscribers).Should(BeZero())
-	old.Push(5)
-	old.Consistently(old.jobsEver).Should(BeZero())
-	renamed.Push(2)
-	renamed.expectJobsEver(2)
-	old.Expect(old.series()).To(BeEmpty())
+	s.Update(scene.Polling(1))
+	s.Eventually(s.jobsEver).Should(Equal(1))
+	s.Expect(s.Subscribers()).To(BeZero())
+	s.Update(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsEnabled })
+	s.awaitSubscription()
+	s.Push(1)
+	s.expectJobsEver(2)
 }
 
 // The second burst comes while Jobs of the first one run. The control is

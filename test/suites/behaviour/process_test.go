@@ -5,14 +5,9 @@ package behaviour
 
 import (
 	"context"
-	"encoding/pem"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -20,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/inject"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
@@ -199,54 +195,14 @@ func TestOperatorStopsWhileItsCachesWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			access, asked := startMute(t, c.path)
-			early := startEarly(t, access, c.args...)
-			NewWithT(t).Eventually(asked).Should(BeClosed())
+			direct := withoutOperator.Cluster.Config()
+			proxy := inject.NewProxy(t, direct)
+			held := proxy.Add(&inject.Rule{When: inject.Hold, Match: func(request *http.Request) bool {
+				return strings.HasSuffix(request.URL.Path, c.path)
+			}})
+			early := startEarly(t, proxy.Config(direct), c.args...)
+			NewWithT(t).Eventually(held.Held).ShouldNot(BeZero())
 			expectEnd(t, early)
 		})
 	}
-}
-
-// startMute starts a proxy of the API server that does not answer requests for a path with this end. The channel is
-// closed by the first one.
-func startMute(t *testing.T, path string) (access *rest.Config, asked <-chan struct{}) {
-	t.Helper()
-	first := make(chan struct{})
-	reached := sync.OnceFunc(func() { close(first) })
-	return startInterceptor(t, func(_ http.ResponseWriter, request *http.Request) (answered bool) {
-		if !strings.HasSuffix(request.URL.Path, path) {
-			return false
-		}
-		reached()
-		<-request.Context().Done()
-		return true
-	}), first
-}
-
-// startInterceptor starts a proxy of the API server that passes on the requests that are not answered already.
-func startInterceptor(t *testing.T, answer func(http.ResponseWriter, *http.Request) (answered bool)) (access *rest.Config) {
-	t.Helper()
-	g := NewWithT(t)
-	direct := withoutOperator.Cluster.Config()
-	target := must.Get(url.Parse(direct.Host))(g)
-	trust := must.Get(rest.TLSConfigFor(rest.AnonymousClientConfig(direct)))(g)
-	transport := &http.Transport{TLSClientConfig: trust, ForceAttemptHTTP2: true}
-	t.Cleanup(transport.CloseIdleConnections)
-	passOn := &httputil.ReverseProxy{
-		Rewrite:   func(request *httputil.ProxyRequest) { request.SetURL(target) },
-		Transport: transport,
-	}
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		if !answer(w, request) {
-			passOn.ServeHTTP(w, request)
-		}
-	}))
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
-	access = rest.CopyConfig(direct)
-	access.Host = server.URL
-	access.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	return access
 }

@@ -208,3 +208,23 @@ func TestAStreamIsCountedByItsGroup(t *testing.T) {
 	expectDepth(4)
 	s.expectJobsEver(6)
 }
+
+func TestSeveralQueuesAreCalculated(t *testing.T) {
+	t.Parallel()
+	server := allTypes(t)
+	for calculation, want := range map[scaledjobv1.QueuesCalculation]int{
+		scaledjobv1.CalculateSum: 4, scaledjobv1.CalculateMax: 3, scaledjobv1.CalculateMin: 1, scaledjobv1.CalculateAvg: 2,
+	} {
+		t.Run(string(calculation), func(t *testing.T) {
+			t.Parallel()
+			s := newScaledJobOn(t, server)
+			s.Push(3)
+			s.Expect(server.Client().SAdd(t.Context(), s.Queue+":set", 1, 2, 3, 4).Err()).To(Succeed())
+			s.create(s.withQueues(
+				scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":empty"},
+				scaledjobv1.Queue{Name: ":set", Type: scaledjobv1.QueueSet, Threshold: new(int64(4))},
+			), func(spec *scaledjobv1.ScaledJobSpec) { spec.QueuesCalculation = calculation })
+			s.expectJobsEver(want)
+		})
+	}
+}

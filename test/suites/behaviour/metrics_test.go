@@ -75,36 +75,10 @@ func TestMissedNotificationsAreCounted(t *testing.T) {
 	s.Expect(s.series()).To(HaveKeyWithValue("scaledjob_notifications_active", 0.0))
 }
 
-func TestMetricsOfARedisLastAsLongAsSomebodyWatchesIt(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
-	s.create(scene.Polling(1))
-	s.awaitSubscription()
-	s.Push(3)
-	s.Eventually(s.seriesOfRedis).Should(And(
-		HaveKeyWithValue("scaledjob_watcher_up", 1.0),
-		HaveKeyWithValue("scaledjob_notifications_received_total", 3.0),
-	))
-	s.Expect(s.redis.Kill()).To(Succeed())
-	s.Eventually(s.seriesOfRedis).Should(And(
-		HaveKeyWithValue("scaledjob_watcher_up", 0.0),
-		HaveKeyWithValue("scaledjob_redis_reconnects_total Unreachable", BeNumerically(">=", 1)),
-	))
-	s.delete(metav1.DeletePropagationBackground)
-	s.Eventually(s.seriesOfRedis).Should(BeEmpty())
-	s.Consistently(s.seriesOfRedis).Should(BeEmpty())
-}
-
 // series are the metrics of the ScaledJob, by name and outcome.
 func (s *scaledJob) series() map[string]float64 {
 	s.t.Helper()
 	return s.exposed(fmt.Sprintf("namespace=%q", s.Namespace), fmt.Sprintf("scaledjob=%q", s.Name), fmt.Sprintf("queue=%q", s.Queue))
-}
-
-// seriesOfRedis are the metrics of the Redis server, by name and reason.
-func (s *scaledJob) seriesOfRedis() map[string]float64 {
-	s.t.Helper()
-	return s.exposed(fmt.Sprintf("endpoint=%q", s.redis.Addr()))
 }
 
 var (

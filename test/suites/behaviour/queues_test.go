@@ -5,17 +5,14 @@ package behaviour
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
@@ -121,92 +118,6 @@ func TestMessagesOfEveryKindGetTheirJobsAtOnce(t *testing.T) {
 			s.expectJobsEver(messages + 1)
 		})
 	}
-}
-
-// Nobody announces that a message has fallen due.
-func TestADelayedMessageGetsItsJobWhenItIsDue(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobOn(t, allTypes(t))
-	s.create(s.withQueues(sortedSet(scaledjobv1.WindowDue)))
-	s.awaitSubscription()
-	now := time.Now()
-	due := []time.Time{now.Add(time.Second), now.Add(3 * time.Second), now.Add(time.Hour)}
-	var messages []redis.Z
-	for _, at := range due {
-		messages = append(messages, redis.Z{Score: float64(at.UnixMilli()), Member: at})
-	}
-	s.Expect(s.redis.Client().ZAdd(t.Context(), s.Queue, messages...).Err()).To(Succeed())
-	for i, at := range due[:2] {
-		s.Eventually(s.jobsEver).Should(BeNumerically(">", i))
-		s.Expect(time.Now()).To(BeTemporally(">=", at.Truncate(time.Millisecond)), "no Job comes too soon")
-	}
-	s.expectJobsEver(2)
-}
-
-// A message that a worker takes is one that is worked on, until the worker is done with it.
-func TestAMessageInProgressNeedsNoOtherJob(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobOn(t, allTypes(t))
-	s.create(s.withQueues(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":busy", Role: scaledjobv1.RoleInProgress}), running)
-	s.awaitSubscription()
-	s.Push(2)
-	s.Eventually(s.jobsEver).Should(Equal(2))
-	for range 2 {
-		s.Expect(s.redis.Client().LMove(t.Context(), s.Queue, s.Queue+":busy", "RIGHT", "LEFT").Err()).To(Succeed())
-	}
-	s.Push(1)
-	s.Eventually(s.jobsEver).Should(Equal(3))
-	s.Eventually(s.Status).Should(HaveField("Queues", HaveExactElements(
-		HaveField("Depth", HaveValue(BeEquivalentTo(1))), HaveField("Depth", HaveValue(BeEquivalentTo(2))),
-	)))
-	s.Expect(s.redis.Client().LRem(t.Context(), s.Queue+":busy", 0, "0").Err()).To(Succeed())
-	s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(2))))
-	s.expectJobsEver(3)
-}
-
-// What a group was not given yet is waiting, what it was given is in progress, and what it has acknowledged is done.
-func TestAStreamIsCountedByItsGroup(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobOn(t, allTypes(t))
-	client := s.redis.Client()
-	add := func() { s.Expect(addEntry(t.Context(), client, s.Queue, 0)).To(Succeed()) }
-	read := func() string {
-		s.t.Helper()
-		read, err := client.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: group, Consumer: "a", Streams: []string{s.Queue, ">"}, Count: 1}).Result()
-		s.Expect(err).NotTo(HaveOccurred())
-		return read[0].Messages[0].ID
-	}
-	expectDepth := func(depth int) {
-		s.t.Helper()
-		s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(depth))))
-	}
-	for range 5 {
-		add()
-	}
-	s.create(s.withQueues(stream()), scene.Polling(1), running)
-	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonConsumerGroupNotFound)
-	s.expectCondition(scaledjobv1.ConditionReconciling, metav1.ConditionTrue, scaledjobv1.ReasonConsumerGroupNotFound)
-	s.Eventually(s.jobsEver).Should(Equal(1), "a first worker, who can create the group")
-	expectDepth(1)
-
-	s.Expect(client.XGroupCreate(t.Context(), s.Queue, group, "0").Err()).To(Succeed())
-	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
-	s.Eventually(s.jobsEver).Should(Equal(5))
-	first := read()
-	add()
-	s.Eventually(s.jobsEver).Should(Equal(6))
-	expectDepth(6)
-	s.Expect(client.XAck(t.Context(), s.Queue, group, first).Err()).To(Succeed())
-	expectDepth(5)
-
-	// The server loses count of the group when an entry ahead of it is deleted. Then each is counted.
-	entries := must.Get(client.XRange(t.Context(), s.Queue, "-", "+").Result())(s)
-	s.Expect(client.XDel(t.Context(), s.Queue, entries[3].ID).Err()).To(Succeed())
-	groups, err := client.Do(t.Context(), "XINFO", "GROUPS", s.Queue).Result()
-	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(fmt.Sprint(groups)).To(ContainSubstring("lag:<nil>"))
-	expectDepth(4)
-	s.expectJobsEver(6)
 }
 
 func TestSeveralQueuesAreCalculated(t *testing.T) {

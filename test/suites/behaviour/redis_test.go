@@ -4,7 +4,6 @@
 package behaviour
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -50,26 +49,6 @@ func TestOutageOfRedisStopsCreationAndItsEndResumesIt(t *testing.T) {
 	for _, reason := range []string{"RedisUnreachable", "QueueConnected", "NotificationsUnavailable", "NotificationsRestored"} {
 		s.Eventually(s.events).WithArguments(reason).Should(Equal(1), reason)
 	}
-}
-
-func TestOneConnectionListensForAllScaledJobsOfARedis(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
-	const scaledJobs = 20
-	var all []*scaledJob
-	for i := range scaledJobs {
-		one := s.another(fmt.Sprintf("worker-%d", i))
-		one.create(scene.Polling(scene.Never))
-		all = append(all, one)
-	}
-	for _, one := range all {
-		one.awaitSubscription()
-		one.Push(1)
-	}
-	s.Eventually(s.jobsEver).Should(Equal(scaledJobs))
-	clients, err := s.redis.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "pubsub").Text()
-	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(strings.Count(clients, "\n")).To(Equal(1), clients)
 }
 
 func TestEveryCommandThatMakesAListLongerGivesJobs(t *testing.T) {
@@ -139,19 +118,6 @@ func TestMovedQueueIsFollowed(t *testing.T) {
 // denied are users of Redis who may do all but something.
 func denied(rules ...string) redistest.Options {
 	return redistest.Options{Args: append([]string{"--user", "default", "on", "nopass", "~*", "&*", "+@all"}, rules...)}
-}
-
-// That the API server was not asked is no fault of the template.
-func TestAQuotaKeepsTheTemplateFromBeingChecked(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never))
-	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
-	s.allowJobs(0)
-	s.Update(image("other"))
-	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionUnknown, scaledjobv1.ReasonNotChecked)
-	s.Expect(s.condition(scaledjobv1.ConditionTemplateValid)).To(ContainSubstring("exceeded quota"))
-	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
 }
 
 // The setting is the only thing that the operator may change in Redis, and only if its flag says so.

@@ -90,13 +90,6 @@ func never(spec *scaledjobv1.ScaledJobSpec) {
 	spec.JobTemplate.Spec.Template.Annotations = map[string]string{cluster.PodReadyAfter: "24h"}
 }
 
-// start makes the Pod of a Job ready.
-func (s *scaledJob) start(job *batchv1.Job) {
-	s.t.Helper()
-	s.Eventually(s.podsOf).WithArguments(job).Should(HaveLen(1))
-	s.Expect(cluster.Now(s.t.Context(), s.API, &s.podsOf(job)[0], cluster.PodReadyAfter)).To(Succeed())
-}
-
 // ready is how many of its Pods are ready, as the status of the Job says.
 func (s *scaledJob) ready(job *batchv1.Job) (int32, error) {
 	var now batchv1.Job
@@ -104,27 +97,6 @@ func (s *scaledJob) ready(job *batchv1.Job) (int32, error) {
 		return 0, err
 	}
 	return *now.Status.Ready, nil
-}
-
-func TestAMendedImageReplacesJobsThatHaveNeverStarted(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), scene.AtMost(3), never, unstarted)
-	s.Push(5)
-	s.Eventually(s.images).Should(HaveExactElements("none", "none", "none"))
-	works := s.job()
-	s.start(works)
-	s.Eventually(s.Status).Should(HaveField("PendingJobs", BeEquivalentTo(2)))
-
-	s.Update(func(spec *scaledjobv1.ScaledJobSpec) {
-		image("other")(spec)
-		running(spec)
-	})
-	s.Eventually(s.images).Should(ConsistOf("none", "other", "other"))
-	s.Eventually(s.Status).Should(HaveField("PendingJobs", BeEquivalentTo(0)))
-	s.Expect(s.uids()).To(ContainElement(works.UID))
-	s.AwaitQuiet(quietPeriod)
-	s.Expect(s.jobsEver()).To(Equal(5))
 }
 
 // The Pod of a Job becomes ready after the operator has decided to delete the Job, and before the API server does it.

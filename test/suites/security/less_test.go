@@ -4,9 +4,6 @@
 package security
 
 import (
-	"bytes"
-	"io"
-	"net"
 	"os"
 	"regexp"
 	"slices"
@@ -18,7 +15,6 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/must"
-	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
@@ -182,69 +178,4 @@ func documentedCommands(t *testing.T, k kind) (rights []string) {
 		t.Fatalf("docs/how-to/queues.md has no commands for %s", k.documented)
 	}
 	return rights
-}
-
-func TestCONFIGIsNotNeeded(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(s.on(newClosedServer(t, "--rename-command", "CONFIG", ""))...)
-	s.expectNoticed()
-}
-
-func TestSUBSCRIBEIsNotNeeded(t *testing.T) {
-	t.Parallel()
-	for name, address := range map[string]func(t *testing.T) (*server, string){
-		"renamed away": func(t *testing.T) (*server, string) {
-			t.Helper()
-			s := newClosedServer(t, "--rename-command", "SUBSCRIBE", "")
-			return s, s.Addr()
-		},
-		"ended by a proxy": func(t *testing.T) (*server, string) {
-			t.Helper()
-			s := newClosedServer(t)
-			return s, newProxyWithoutSubscriptions(t, s.Addr())
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newScaledJob(t)
-			server, address := address(t)
-			s.create(with(s.on(server), at(address), scene.Polling(1))...)
-			s.push(1)
-			s.awaitJobs()
-			s.awaitFalse(scaledjobv1.ConditionNotificationsActive, scaledjobv1.ReasonUnreachable, "")
-			s.Expect(s.Status().Mode).NotTo(Equal(scaledjobv1.ModeEvents))
-			s.awaitConnected()
-			s.push(2)
-			s.awaitJobs()
-		})
-	}
-}
-
-// newProxyWithoutSubscriptions starts a proxy that closes the connection of whoever
-// subscribes, and returns its address.
-func newProxyWithoutSubscriptions(t *testing.T, upstream string) string {
-	t.Helper()
-	return redistest.Listen(t, func(client net.Conn) {
-		var dialer net.Dialer
-		server, err := dialer.DialContext(t.Context(), "tcp", upstream)
-		if err != nil {
-			return
-		}
-		defer func() { _ = server.Close() }()
-		go func() {
-			_, _ = io.Copy(client, server)
-			_ = client.Close()
-		}()
-		piece := make([]byte, 16<<10)
-		for {
-			n, err := client.Read(piece)
-			if err != nil || bytes.Contains(bytes.ToLower(piece[:n]), []byte("subscribe")) {
-				return
-			}
-			if _, err := server.Write(piece[:n]); err != nil {
-				return
-			}
-		}
-	})
 }

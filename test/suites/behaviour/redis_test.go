@@ -120,6 +120,19 @@ func denied(rules ...string) redistest.Options {
 	return redistest.Options{Args: append([]string{"--user", "default", "on", "nopass", "~*", "&*", "+@all"}, rules...)}
 }
 
+// That the API server was not asked is no fault of the template.
+func TestAQuotaKeepsTheTemplateFromBeingChecked(t *testing.T) {
+	t.Parallel()
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never))
+	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
+	s.allowJobs(0)
+	s.Update(image("other"))
+	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionUnknown, scaledjobv1.ReasonNotChecked)
+	s.Expect(s.condition(scaledjobv1.ConditionTemplateValid)).To(ContainSubstring("exceeded quota"))
+	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
+}
+
 // The setting is the only thing that the operator may change in Redis, and only if its flag says so.
 func TestNotificationsAreConfiguredOnRequest(t *testing.T) {
 	t.Parallel()

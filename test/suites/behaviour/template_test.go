@@ -31,7 +31,9 @@ func (s *scaledJob) allowJobs(count int64) *corev1.ResourceQuota {
 // hash with as many digits as there can be.
 func TestIndexedJobsOfAnyName(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"m", strings.Repeat("m", 48), strings.Repeat("m", 49), strings.Repeat("m", 63), strings.Repeat("9.", 31) + "m"} {
+	longest := strings.Repeat("9.", 31) + "m"
+	names := []string{"m", strings.Repeat("m", 48), strings.Repeat("m", 49), strings.Repeat("m", 63), longest}
+	for _, name := range scene.RowsNamed(t, names, func(name string) string { return name }, strings.Repeat("m", 49), longest) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)

@@ -46,22 +46,22 @@ func TestNoMoreThanMaxReplicasAreActive(t *testing.T) {
 	s.Expect(s.jobs()).To(HaveLen(6), "a running Job was deleted")
 }
 
+// Polling alone is enough.
 func TestNotificationsCanBeDisabledAndEnabled(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
 	s.create(scene.Polling(scene.Never))
 	s.awaitSubscription()
-	s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsDisabled })
+	s.Update(scene.Polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsDisabled })
 	s.Eventually(s.Subscribers).Should(BeZero())
+	s.AwaitReconciles(3)
+	s.Push(1)
+	s.Eventually(s.jobsEver).Should(Equal(1))
+	s.Update(scene.Polling(scene.Never))
 	s.awaitQuiet()
 	s.Push(1)
-	s.Consistently(s.jobsEver).Should(BeZero())
-	s.Update(scene.Polling(1))
-	s.Eventually(s.jobsEver).Should(Equal(1))
-	s.Expect(s.Subscribers()).To(BeZero())
-	s.Update(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsEnabled })
-	s.awaitSubscription()
-	s.Push(1)
+	s.Consistently(s.jobsEver).Should(Equal(1))
+	s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsEnabled })
 	s.expectJobsEver(2)
 }
 

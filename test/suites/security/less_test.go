@@ -186,3 +186,10 @@ func documentedCommands(t *testing.T, kind string) (rights []string) {
 	}
 	return rights
 }
+
+func TestCONFIGIsNotNeeded(t *testing.T) {
+	t.Parallel()
+	s := newScaledJob(t)
+	s.create(s.on(newClosedServer(t, "--rename-command", "CONFIG", ""))...)
+	s.expectNoticed()
+}

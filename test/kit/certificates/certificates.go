@@ -15,6 +15,10 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // lifetime is how long before and after now certificates are valid.
@@ -38,10 +42,7 @@ func NewAuthority(tb testing.TB) *Authority {
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
 	key := newKey(tb)
 	der := sign(tb, template, template, key, key)
-	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		tb.Fatalf("reading the certificate of an authority: %v", err)
-	}
+	certificate := must.Get(x509.ParseCertificate(der))(gomega.NewWithT(tb))
 	return &Authority{certificate: certificate, key: key, encoded: encode("CERTIFICATE", der)}
 }
 
@@ -51,64 +52,42 @@ func (a *Authority) Certificate() []byte { return a.encoded }
 // Server makes the certificate of a server with these names, which may be IP addresses.
 func (a *Authority) Server(tb testing.TB, names ...string) Pair {
 	tb.Helper()
-	return a.issue(tb, serverTemplate(tb, names))
+	return a.server(tb, names, func(*x509.Certificate) { /* no change */ })
 }
 
 // Peer is Server for a server that is also a client of others, as the nodes of a Redis Cluster are.
 func (a *Authority) Peer(tb testing.TB, names ...string) Pair {
 	tb.Helper()
-	template := serverTemplate(tb, names)
-	template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
-	return a.issue(tb, template)
+	return a.server(tb, names, func(of *x509.Certificate) { of.ExtKeyUsage = append(of.ExtKeyUsage, x509.ExtKeyUsageClientAuth) })
 }
 
 // Expired is Server for a certificate that was valid until an hour ago.
 func (a *Authority) Expired(tb testing.TB, names ...string) Pair {
 	tb.Helper()
-	template := serverTemplate(tb, names)
-	template.NotAfter = time.Now().Add(-time.Hour)
-	return a.issue(tb, template)
+	return a.server(tb, names, expire)
 }
+
+func expire(of *x509.Certificate) { of.NotAfter = time.Now().Add(-time.Hour) }
 
 // Future is Server for a certificate that is valid from an hour from now.
 func (a *Authority) Future(tb testing.TB, names ...string) Pair {
 	tb.Helper()
-	template := serverTemplate(tb, names)
-	template.NotBefore = time.Now().Add(time.Hour)
-	return a.issue(tb, template)
+	return a.server(tb, names, func(of *x509.Certificate) { of.NotBefore = time.Now().Add(time.Hour) })
 }
 
 // Client makes the certificate of a client of this name.
 func (a *Authority) Client(tb testing.TB, name string) Pair {
 	tb.Helper()
-	template := newTemplate(tb, name)
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	return a.issue(tb, template)
+	return a.client(tb, name, func(*x509.Certificate) { /* no change */ })
 }
 
 // ExpiredClient is Client for a certificate that was valid until an hour ago.
 func (a *Authority) ExpiredClient(tb testing.TB, name string) Pair {
 	tb.Helper()
-	template := newTemplate(tb, name)
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	template.NotAfter = time.Now().Add(-time.Hour)
-	return a.issue(tb, template)
+	return a.client(tb, name, expire)
 }
 
-func (a *Authority) issue(tb testing.TB, template *x509.Certificate) Pair {
-	tb.Helper()
-	key := newKey(tb)
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		tb.Fatalf("encoding a private key: %v", err)
-	}
-	return Pair{
-		Certificate: encode("CERTIFICATE", sign(tb, template, a.certificate, key, a.key)),
-		Key:         encode("PRIVATE KEY", der),
-	}
-}
-
-func serverTemplate(tb testing.TB, names []string) *x509.Certificate {
+func (a *Authority) server(tb testing.TB, names []string, change func(*x509.Certificate)) Pair {
 	tb.Helper()
 	template := newTemplate(tb, "server")
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -119,17 +98,31 @@ func serverTemplate(tb testing.TB, names []string) *x509.Certificate {
 			template.DNSNames = append(template.DNSNames, name)
 		}
 	}
-	return template
+	change(template)
+	return a.issue(tb, template)
+}
+
+func (a *Authority) client(tb testing.TB, name string, change func(*x509.Certificate)) Pair {
+	tb.Helper()
+	template := newTemplate(tb, name)
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	change(template)
+	return a.issue(tb, template)
+}
+
+func (a *Authority) issue(tb testing.TB, template *x509.Certificate) Pair {
+	tb.Helper()
+	key := newKey(tb)
+	return Pair{
+		Certificate: encode("CERTIFICATE", sign(tb, template, a.certificate, key, a.key)),
+		Key:         encode("PRIVATE KEY", must.Get(x509.MarshalPKCS8PrivateKey(key))(gomega.NewWithT(tb))),
+	}
 }
 
 func newTemplate(tb testing.TB, name string) *x509.Certificate {
 	tb.Helper()
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		tb.Fatalf("choosing a serial number: %v", err)
-	}
 	return &x509.Certificate{
-		SerialNumber: serial,
+		SerialNumber: must.Get(rand.Int(rand.Reader, big.NewInt(1<<62)))(gomega.NewWithT(tb)),
 		Subject:      pkix.Name{CommonName: name},
 		NotBefore:    time.Now().Add(-lifetime),
 		NotAfter:     time.Now().Add(lifetime),
@@ -139,20 +132,12 @@ func newTemplate(tb testing.TB, name string) *x509.Certificate {
 
 func newKey(tb testing.TB) *ecdsa.PrivateKey {
 	tb.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		tb.Fatalf("making a key: %v", err)
-	}
-	return key
+	return must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(gomega.NewWithT(tb))
 }
 
 func sign(tb testing.TB, template, parent *x509.Certificate, key, by *ecdsa.PrivateKey) []byte {
 	tb.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
-	if err != nil {
-		tb.Fatalf("signing a certificate: %v", err)
-	}
-	return der
+	return must.Get(x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by))(gomega.NewWithT(tb))
 }
 
 func encode(kind string, der []byte) []byte {

@@ -75,58 +75,10 @@ func TestMissedNotificationsAreCounted(t *testing.T) {
 	s.Expect(s.series()).To(HaveKeyWithValue("scaledjob_notifications_active", 0.0))
 }
 
-func TestMetricsOfARedisLastAsLongAsSomebodyWatchesIt(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
-	s.create(scene.Polling(1))
-	s.awaitSubscription()
-	s.Push(3)
-	s.Eventually(s.seriesOfRedis).Should(And(
-		HaveKeyWithValue("scaledjob_watcher_up", 1.0),
-		HaveKeyWithValue("scaledjob_notifications_received_total", 3.0),
-	))
-	s.Expect(s.redis.Kill()).To(Succeed())
-	s.Eventually(s.seriesOfRedis).Should(And(
-		HaveKeyWithValue("scaledjob_watcher_up", 0.0),
-		HaveKeyWithValue("scaledjob_redis_reconnects_total Unreachable", BeNumerically(">=", 1)),
-	))
-	s.delete(metav1.DeletePropagationBackground)
-	s.Eventually(s.seriesOfRedis).Should(BeEmpty())
-	s.Consistently(s.seriesOfRedis).Should(BeEmpty())
-}
-
-// A key may hold anything; what Prometheus gets is text of a bounded length.
-func TestLabelOfAQueueIsEscapedAndBounded(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.Queue += "\n\x01" + strings.Repeat("k", 500)
-	s.create(scene.Polling(scene.Never))
-	label := regexp.MustCompile(`,queue="([^"]*)",scaledjob="` + s.Name + `"`)
-	var found []string
-	s.Eventually(func() []string {
-		text := must.Get(operator.Get(t.Context(), s.Operator.MetricsURL()))(s)
-		for line := range strings.Lines(text) {
-			if match := label.FindStringSubmatch(line); match != nil && strings.Contains(line, s.Namespace) {
-				found = append(found, match[1])
-			}
-		}
-		return found
-	}).ShouldNot(BeEmpty())
-	s.Expect(slices.Compact(found)).To(HaveLen(1))
-	s.Expect(found[0]).To(HavePrefix(s.Namespace + `:queue\\n\\x01kkk`))
-	s.Expect(len(found[0])).To(BeNumerically("<=", 150))
-}
-
 // series are the metrics of the ScaledJob, by name and outcome.
 func (s *scaledJob) series() map[string]float64 {
 	s.t.Helper()
 	return s.exposed(fmt.Sprintf("namespace=%q", s.Namespace), fmt.Sprintf("scaledjob=%q", s.Name), fmt.Sprintf("queue=%q", s.Queue))
-}
-
-// seriesOfRedis are the metrics of the Redis server, by name and reason.
-func (s *scaledJob) seriesOfRedis() map[string]float64 {
-	s.t.Helper()
-	return s.exposed(fmt.Sprintf("endpoint=%q", s.redis.Addr()))
 }
 
 var (

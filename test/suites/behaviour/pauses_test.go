@@ -210,24 +210,3 @@ func TestWorkersWithoutAMessagePauseCreation(t *testing.T) {
 		})
 	}
 }
-
-// As soon as workers do their work again, the number of Jobs doubles until all that are due are there.
-func TestWorkersThatRecoverSoonWorkOffTheQueue(t *testing.T) {
-	t.Parallel()
-	const broken, messages = 3, 20
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), ending(cluster.PodFailAfter), running, scene.AtMost(broken))
-	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
-	s.Push(messages)
-	s.Eventually(s.jobsEver).Should(Equal(broken))
-	for _, job := range s.jobs() {
-		s.fail(job)
-	}
-	s.expectLimit(scaledjobv1.ReasonJobsFailing)
-	s.Update(scene.AtMost(messages))
-	s.startWorkers(1)
-	s.Eventually(s.Depth).WithArguments(t.Context()).WithTimeout(30 * time.Second).Should(BeZero())
-	s.expectNoLimit()
-	s.Eventually(s.Status).Should(HaveField("CreationPausedUntil", BeNil()))
-	s.Eventually(s.events).WithArguments("CreationResumed").Should(Equal(1))
-}

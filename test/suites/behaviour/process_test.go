@@ -5,30 +5,19 @@ package behaviour
 
 import (
 	"context"
-	"crypto/tls"
-	"encoding/pem"
-	"errors"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"os/exec"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/inject"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
@@ -46,16 +35,6 @@ func (s *scaledJob) operate(args ...string) *operator.Operator {
 		Cluster: s.Cluster,
 		Args:    append([]string{"--watch-namespaces=" + s.Namespace, noFallback}, args...),
 	})
-}
-
-func TestMessagesFromBeforeTheOperatorGetTheirJobs(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobWithoutOperator(t)
-	s.create(scene.Polling(scene.Never))
-	s.Push(7)
-	s.Consistently(s.jobsEver).Should(BeZero())
-	s.Operator = s.operate()
-	s.expectJobsEver(7)
 }
 
 func TestSecondReplicaStandsByAndTakesOver(t *testing.T) {
@@ -102,63 +81,6 @@ func TestProbesDoNotAskForRedis(t *testing.T) {
 	}
 }
 
-func TestOnlyTheNamespacesToWatchAreServed(t *testing.T) {
-	t.Parallel()
-	watched, other := newScaledJobWithoutOperator(t), newScaledJobWithoutOperator(t)
-	watched.create(scene.Polling(1))
-	other.create(scene.Polling(1))
-	watched.Operator = watched.operate()
-	watched.Push(3)
-	other.Push(3)
-	watched.expectJobsEver(3)
-	other.Expect(other.jobsEver()).To(BeZero())
-	other.Expect(other.Status()).To(HaveField("ObservedGeneration", BeZero()))
-}
-
-func TestSecureMetricsAreForThoseWhoMayGetThem(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobWithoutOperator(t)
-	s.Operator = s.operate("--metrics-secure=true")
-	url := strings.Replace(s.Operator.MetricsURL(), "http:", "https:", 1)
-
-	s.Eventually(s.metricsStatus).WithArguments(url, "").Should(Equal(http.StatusUnauthorized))
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "scraper"}}
-	s.Expect(s.API.Create(t.Context(), account)).To(Succeed())
-	config := must.Get(s.Cluster.ServiceAccountConfig(t.Context(), s.Namespace, account.Name))(s)
-	s.Expect(s.metricsStatus(url, config.BearerToken)).To(Equal(http.StatusForbidden))
-
-	// Another account, since a refusal is remembered for a while.
-	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "reader"}}
-	s.Expect(s.API.Create(t.Context(), reader)).To(Succeed())
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "scaledjob-operator-metrics-reader"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: reader.Name}},
-	}
-	s.Expect(s.API.Create(t.Context(), binding)).To(Succeed())
-	config = must.Get(s.Cluster.ServiceAccountConfig(t.Context(), s.Namespace, reader.Name))(s)
-	s.Eventually(s.metricsStatus).WithArguments(url, config.BearerToken).Should(Equal(http.StatusOK))
-}
-
-// metricsStatus is the status of the answer to a scrape with this token.
-func (s *scaledJob) metricsStatus(url, token string) (int, error) {
-	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		return 0, err
-	}
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	// The certificate is one that the operator made for itself.
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
-	defer transport.CloseIdleConnections()
-	response, err := transport.RoundTrip(request)
-	if err != nil {
-		return 0, err
-	}
-	return response.StatusCode, response.Body.Close()
-}
-
 const profiles = "/debug/pprof/"
 
 func TestNoProfilesAreServedUnlessAsked(t *testing.T) {
@@ -198,18 +120,6 @@ func TestProfilesAreServedUntilTheOperatorEnds(t *testing.T) {
 	s.Expect(operator.Get(t.Context(), url)).Error().To(MatchError(ContainSubstring("connection refused")))
 }
 
-func TestAddressesThatOthersReachServeNoProfiles(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	path := must.Get(programs.Operator(t.Context(), nil))(g)
-	output, err := exec.CommandContext(t.Context(), path, "--pprof-bind-address=:6060").CombinedOutput()
-	var exit *exec.ExitError
-	g.Expect(errors.As(err, &exit)).To(BeTrue())
-	g.Expect(exit.ExitCode()).To(Equal(2))
-	g.Expect(string(output)).To(Equal("invalid value for flag -pprof-bind-address: \":6060\" is not a loopback address with a " +
-		"port, such as 127.0.0.1:6060\n"))
-}
-
 // operateFor starts an operator for the namespace of the ScaledJob, as this account, which elects its leader with a
 // Lease of this name.
 func (a *account) operateFor(s *scaledJob, lease string) {
@@ -245,37 +155,6 @@ func TestTwoInstallationsInOneNamespace(t *testing.T) {
 // end operators whose work is what is tested.
 func elect(namespace, lease string) []string {
 	return []string{"--leader-elect", "--leader-election-namespace=" + namespace, "--leader-election-id=" + lease}
-}
-
-// Everything is applied in one command, and the operator is there before its CRD, and before its permissions.
-func TestOperatorStartsBeforeItsCRD(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	control := cluster.New(t, cluster.Options{})
-	admin := must.Get(operator.NewClient(control.Config()))(g)
-	g.Expect(admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operator.Namespace}})).To(Succeed())
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: operator.ServiceAccount}}
-	g.Expect(admin.Create(t.Context(), account)).To(Succeed())
-	access := must.Get(control.ServiceAccountConfig(t.Context(), account.Namespace, account.Name))(g)
-
-	stopped := startEarly(t, access)
-	g.Eventually(stopped.Logs).Should(ContainSubstring("waiting for their CRD"))
-	expectEnd(t, stopped)
-
-	early := startEarly(t, access)
-	g.Eventually(early.Logs).Should(ContainSubstring("waiting for their CRD"))
-	g.Expect(operator.Install(t.Context(), control)).To(Succeed())
-	awaitReady(t, early)
-	redis := redistest.New(t, redistest.Options{})
-	s := &scene.ScaledJob{
-		API: admin, Redis: redis.Client(), Address: redis.Addr(), Namespace: metav1.NamespaceDefault, Name: "worker", Queue: "emails",
-	}
-	g.Expect(s.Create(t.Context())).To(Succeed())
-	g.Expect(s.Observe(t.Context(), control.Config(), s.Due)).To(Succeed())
-	g.Expect(s.Push(t.Context(), 1)).To(Succeed())
-	g.Eventually(s.Witness.Created).Should(Equal(1))
-	g.Expect(strings.Count(early.Logs(), "waiting for their CRD")).To(Equal(1))
-	expectEnd(t, early)
 }
 
 // startEarly starts an operator that can't be ready yet.
@@ -316,54 +195,14 @@ func TestOperatorStopsWhileItsCachesWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			access, asked := startMute(t, c.path)
-			early := startEarly(t, access, c.args...)
-			NewWithT(t).Eventually(asked).Should(BeClosed())
+			direct := withoutOperator.Cluster.Config()
+			proxy := inject.NewProxy(t, direct)
+			held := proxy.Add(&inject.Rule{When: inject.Hold, Match: func(request *http.Request) bool {
+				return strings.HasSuffix(request.URL.Path, c.path)
+			}})
+			early := startEarly(t, proxy.Config(direct), c.args...)
+			NewWithT(t).Eventually(held.Held).ShouldNot(BeZero())
 			expectEnd(t, early)
 		})
 	}
-}
-
-// startMute starts a proxy of the API server that does not answer requests for a path with this end. The channel is
-// closed by the first one.
-func startMute(t *testing.T, path string) (access *rest.Config, asked <-chan struct{}) {
-	t.Helper()
-	first := make(chan struct{})
-	reached := sync.OnceFunc(func() { close(first) })
-	return startInterceptor(t, func(_ http.ResponseWriter, request *http.Request) (answered bool) {
-		if !strings.HasSuffix(request.URL.Path, path) {
-			return false
-		}
-		reached()
-		<-request.Context().Done()
-		return true
-	}), first
-}
-
-// startInterceptor starts a proxy of the API server that passes on the requests that are not answered already.
-func startInterceptor(t *testing.T, answer func(http.ResponseWriter, *http.Request) (answered bool)) (access *rest.Config) {
-	t.Helper()
-	g := NewWithT(t)
-	direct := withoutOperator.Cluster.Config()
-	target := must.Get(url.Parse(direct.Host))(g)
-	trust := must.Get(rest.TLSConfigFor(rest.AnonymousClientConfig(direct)))(g)
-	transport := &http.Transport{TLSClientConfig: trust, ForceAttemptHTTP2: true}
-	t.Cleanup(transport.CloseIdleConnections)
-	passOn := &httputil.ReverseProxy{
-		Rewrite:   func(request *httputil.ProxyRequest) { request.SetURL(target) },
-		Transport: transport,
-	}
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		if !answer(w, request) {
-			passOn.ServeHTTP(w, request)
-		}
-	}))
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
-	access = rest.CopyConfig(direct)
-	access.Host = server.URL
-	access.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	return access
 }

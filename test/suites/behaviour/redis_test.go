@@ -4,7 +4,6 @@
 package behaviour
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -52,26 +51,6 @@ func TestOutageOfRedisStopsCreationAndItsEndResumesIt(t *testing.T) {
 	}
 }
 
-func TestOneConnectionListensForAllScaledJobsOfARedis(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
-	const scaledJobs = 20
-	var all []*scaledJob
-	for i := range scaledJobs {
-		one := s.another(fmt.Sprintf("worker-%d", i))
-		one.create(scene.Polling(scene.Never))
-		all = append(all, one)
-	}
-	for _, one := range all {
-		one.awaitSubscription()
-		one.Push(1)
-	}
-	s.Eventually(s.jobsEver).Should(Equal(scaledJobs))
-	clients, err := s.redis.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "pubsub").Text()
-	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(strings.Count(clients, "\n")).To(Equal(1), clients)
-}
-
 func TestEveryCommandThatMakesAListLongerGivesJobs(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
@@ -102,19 +81,38 @@ func TestEveryCommandThatMakesAListLongerGivesJobs(t *testing.T) {
 	}
 }
 
-func TestChangedAddressIsFollowed(t *testing.T) {
+func TestMovedQueueIsFollowed(t *testing.T) {
 	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never))
-	s.awaitSubscription()
-	moved := s.withServer(redistest.New(t, redistest.Options{}))
-	moved.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.RedisAddress = moved.redis.Addr() })
-	moved.awaitSubscription()
-	s.Eventually(s.Subscribers).Should(BeZero())
-	s.Push(5)
-	s.Consistently(s.jobsEver).Should(BeZero())
-	moved.Push(2)
-	moved.expectJobsEver(2)
+	for name, move := range map[string]func(*scaledJob) *scaledJob{
+		"to another address": func(s *scaledJob) *scaledJob {
+			moved := s.withServer(redistest.New(s.t, redistest.Options{}))
+			moved.Update(scene.At(moved.redis.Addr()))
+			return moved
+		},
+		"to another key": func(s *scaledJob) *scaledJob {
+			moved := s.another(s.Name)
+			moved.Queue = s.Namespace + ":renamed"
+			moved.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = moved.Queue })
+			return moved
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScaledJob(t)
+			s.create(scene.Polling(scene.Never))
+			s.awaitSubscription()
+			moved := move(s)
+			moved.awaitSubscription()
+			s.Eventually(s.Subscribers).Should(BeZero())
+			s.Push(5)
+			s.Consistently(s.jobsEver).Should(BeZero())
+			moved.Push(2)
+			moved.expectJobsEver(2)
+			if moved.Queue != s.Queue {
+				s.Expect(s.series()).To(BeEmpty())
+			}
+		})
+	}
 }
 
 // denied are users of Redis who may do all but something.
@@ -157,16 +155,4 @@ func TestQueueWithoutNotificationsIsReadAtTheFallbackInterval(t *testing.T) {
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured)
 	s.Push(2)
 	s.Eventually(s.jobsEver).Should(Equal(2))
-}
-
-func TestTroubleThatLastsIsWrittenOnce(t *testing.T) {
-	t.Parallel()
-	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
-	s.Expect(s.redis.Kill()).To(Succeed())
-	s.create(scene.Polling(1))
-	s.expectCondition(scaledjobv1.ConditionReconciling, metav1.ConditionTrue, scaledjobv1.ReasonUnreachable)
-	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
-	version, reconciles := s.Get().ResourceVersion, s.Reconciles()
-	s.Eventually(s.Reconciles).Should(BeNumerically(">=", reconciles+5))
-	s.Expect(s.Get().ResourceVersion).To(Equal(version))
 }

@@ -4,14 +4,8 @@
 package behaviour
 
 import (
-	"context"
-	"crypto/tls"
-	"net"
-	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,8 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"miracle.dev/scaledjob-operator/test/kit/certificates"
-	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -90,20 +82,14 @@ func (a *account) election() []string {
 	}
 }
 
-// The operator has no permission in the whole cluster. Its metrics are for clients with a certificate.
+// The operator has no permission in the whole cluster.
 func TestRolesInTheWatchedNamespacesAreEnough(t *testing.T) {
 	t.Parallel()
 	a, one, two := newAccount(t), newScaledJobWithoutOperator(t), newScaledJobWithoutOperator(t)
 	a.grant(one.Namespace, a.rules("ClusterRole"))
 	a.grant(two.Namespace, a.rules("ClusterRole"))
 	leases := a.grant(a.namespace, a.rules("Role"))
-	authority := certificates.NewAuthority(t)
-	authorities := filepath.Join(t.TempDir(), "ca.crt")
-	a.Expect(os.WriteFile(authorities, authority.Certificate(), 0o600)).To(Succeed())
-	address := freeAddress(t)
-	early := startEarly(t, a.access, append(a.election(),
-		"--watch-namespaces="+one.Namespace+","+two.Namespace,
-		"--metrics-bind-address="+address, "--metrics-secure=true", "--metrics-client-ca-file="+authorities)...)
+	early := startEarly(t, a.access, append(a.election(), "--watch-namespaces="+one.Namespace+","+two.Namespace)...)
 	awaitReady(t, early)
 	for _, s := range []*scaledJob{one, two} {
 		s.create(scene.Polling(1))
@@ -111,12 +97,7 @@ func TestRolesInTheWatchedNamespacesAreEnough(t *testing.T) {
 		s.Eventually(s.jobsEver).Should(Equal(2))
 	}
 	a.Expect(operator.Leader(t.Context(), withoutOperator.API, a.namespace, operator.DefaultLease)).NotTo(BeEmpty())
-	a.Eventually(scrapeWith).WithArguments(t.Context(), address, authority.Client(t, "prometheus")).Should(Equal(http.StatusOK))
 	a.Expect(strings.ToLower(early.Logs())).NotTo(ContainSubstring("forbidden"))
-
-	a.Expect(os.WriteFile(authorities, []byte("no certificate"), 0o600)).To(Succeed())
-	a.Eventually(early.Logs).Should(ContainSubstring("error loading CA bundle"))
-	a.Expect(scrapeWith(t.Context(), address, authority.Client(t, "prometheus"))).To(Equal(http.StatusOK))
 
 	// The Lease can't be renewed any more.
 	a.Expect(withoutOperator.API.Delete(t.Context(), leases)).To(Succeed())
@@ -175,35 +156,4 @@ func TestRightToWriteStatusesIsLost(t *testing.T) {
 	var jobs batchv1.JobList
 	a.Expect(withoutOperator.API.List(t.Context(), &jobs, client.InNamespace(s.Namespace))).To(Succeed())
 	a.Expect(jobs.Items).To(HaveLen(pushed + 3))
-}
-
-// freeAddress is an address that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	g := NewWithT(t)
-	box := must.Get(sandbox.New())(g)
-	t.Cleanup(func() { g.Expect(box.Close()).To(Succeed()) })
-	port := must.Get(box.Port())(g)
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-}
-
-// scrapeWith is the status of the answer to a scrape with this certificate.
-func scrapeWith(ctx context.Context, address string, pair certificates.Pair) (int, error) {
-	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	if err != nil {
-		return 0, err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{
-		InsecureSkipVerify: true, Certificates: []tls.Certificate{certificate},
-	}}
-	defer transport.CloseIdleConnections()
-	response, err := transport.RoundTrip(request)
-	if err != nil {
-		return 0, err
-	}
-	return response.StatusCode, response.Body.Close()
 }

@@ -16,7 +16,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -91,13 +90,6 @@ func never(spec *scaledjobv1.ScaledJobSpec) {
 	spec.JobTemplate.Spec.Template.Annotations = map[string]string{cluster.PodReadyAfter: "24h"}
 }
 
-// start makes the Pod of a Job ready.
-func (s *scaledJob) start(job *batchv1.Job) {
-	s.t.Helper()
-	s.Eventually(s.podsOf).WithArguments(job).Should(HaveLen(1))
-	s.Expect(cluster.Now(s.t.Context(), s.API, &s.podsOf(job)[0], cluster.PodReadyAfter)).To(Succeed())
-}
-
 // ready is how many of its Pods are ready, as the status of the Job says.
 func (s *scaledJob) ready(job *batchv1.Job) (int32, error) {
 	var now batchv1.Job
@@ -105,27 +97,6 @@ func (s *scaledJob) ready(job *batchv1.Job) (int32, error) {
 		return 0, err
 	}
 	return *now.Status.Ready, nil
-}
-
-func TestAMendedImageReplacesJobsThatHaveNeverStarted(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), scene.AtMost(3), never, unstarted)
-	s.Push(5)
-	s.Eventually(s.images).Should(HaveExactElements("none", "none", "none"))
-	works := s.job()
-	s.start(works)
-	s.Eventually(s.Status).Should(HaveField("PendingJobs", BeEquivalentTo(2)))
-
-	s.Update(func(spec *scaledjobv1.ScaledJobSpec) {
-		image("other")(spec)
-		running(spec)
-	})
-	s.Eventually(s.images).Should(ConsistOf("none", "other", "other"))
-	s.Eventually(s.Status).Should(HaveField("PendingJobs", BeEquivalentTo(0)))
-	s.Expect(s.uids()).To(ContainElement(works.UID))
-	s.AwaitQuiet(quietPeriod)
-	s.Expect(s.jobsEver()).To(Equal(5))
 }
 
 // The Pod of a Job becomes ready after the operator has decided to delete the Job, and before the API server does it.
@@ -166,59 +137,6 @@ func TestAJobThatStartsAtTheLastMomentStays(t *testing.T) {
 	s.AwaitQuiet(quietPeriod)
 	s.Expect(s.images()).To(ConsistOf("none", "other"))
 	s.Expect(s.uids()).To(ContainElement(late.UID))
-}
-
-// Neither a rollback nor an upgrade of the CRD, nor a restart, changes the JSON of a template that is stored.
-func TestAnUpgradeOfTheCRDReplacesNothing(t *testing.T) {
-	t.Parallel()
-	s, first := replacingOlder(t)
-	unchanged := func(when string) {
-		t.Helper()
-		s.awaitReconciles("worker")
-		s.Expect(s.uids("worker")).To(ConsistOf(first), when)
-	}
-	s.installAnySchema()
-	s.patch("worker", `{"spec":{"maxReplicas":50}}`)
-	unchanged("an earlier CRD")
-	s.Expect(s.operator.Stop(t.Context())).To(Succeed())
-	s.installSchema()
-	s.patch("worker", `{"spec":{"maxReplicas":51}}`)
-	s.startOperator()
-	unchanged("an upgrade, a restart, and an edit of another field")
-
-	s.Expect(s.operator.Stop(t.Context())).To(Succeed())
-	s.edit("other")
-	for maximum := range 5 {
-		s.patch("worker", fmt.Sprintf(`{"spec":{"maxReplicas":%d}}`, 60+maximum))
-	}
-	s.Expect(s.admin.Status().Patch(t.Context(), olderObject("worker"),
-		client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)))).To(Succeed())
-	s.startOperator()
-	s.Eventually(func() []types.UID { return s.uids("worker") }).
-		Should(And(HaveLen(3), Not(ContainElement(BeElementOf(first)))), "an edit while no operator was there, and nothing reports it")
-}
-
-// edit changes the image.
-func (s *olderCluster) edit(image string) {
-	s.t.Helper()
-	s.patch("worker", fmt.Sprintf(
-		`{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"worker","image":%q}]}}}}}}`, image))
-}
-
-// patch changes a ScaledJob as kubectl patch does.
-func (s *olderCluster) patch(name, change string) {
-	s.t.Helper()
-	s.Expect(s.admin.Patch(s.t.Context(), olderObject(name), client.RawPatch(types.MergePatchType, []byte(change)))).To(Succeed())
-}
-
-// uids are those of the Jobs of a ScaledJob.
-func (s *olderCluster) uids(name string) []types.UID {
-	s.t.Helper()
-	var uids []types.UID
-	for _, job := range s.jobsOf(name) {
-		uids = append(uids, job.GetUID())
-	}
-	return uids
 }
 
 // forbid has an admission policy answer 403 to what is done with Jobs of the namespace, unless the expression is true.
@@ -278,19 +196,4 @@ func TestAJobThatMayNotBeDeletedKeepsNoOtherFromBeingPruned(t *testing.T) {
 	}
 	s.empty()
 	s.Eventually(finished).Should(HaveExactElements(HaveField("Name", kept.Name)))
-}
-
-// replacingOlder returns a cluster with an operator and a ScaledJob named worker, which replaces Jobs of an earlier
-// template, and the UIDs of its three Jobs.
-func replacingOlder(t *testing.T) (s *olderCluster, first []types.UID) {
-	t.Helper()
-	s = newOlderCluster(t)
-	s.installSchema()
-	s.startOperator()
-	s.create("worker", func(object map[string]any) {
-		s.Expect(unstructured.SetNestedField(object, "Immediate", "spec", "rollout", "strategy")).To(Succeed())
-	})
-	s.expectJobs("worker", 3)
-	s.awaitReconciles("worker")
-	return s, s.uids("worker")
 }

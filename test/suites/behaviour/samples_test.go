@@ -143,17 +143,29 @@ func (s *sampleScaledJob) work(push []any, message string, jobs int) *workerCont
 // Job of its own, nor gets a second one itself.
 func TestSamplesHaveAJobForEachMessage(t *testing.T) {
 	t.Parallel()
-	for file, push := range map[string][]any{
+	for name, push := range map[string][]any{
 		"one-message-per-job.yaml": {"LPUSH", "emails"},
 		"reliable-list.yaml":       {"LPUSH", "orders"},
 		"stream-group.yaml":        {"XADD", "events", "*", "text"},
 		"delayed.yaml":             {"ZADD", "reminders", "1"},
 		"pop-at-start.yaml":        {"LPUSH", "videos"},
+		// Those of the page about strategies.
+		"invoices":     {"LPUSH", "invoices"},
+		"clicks":       {"XADD", "clicks", "*", "text"},
+		"transcodings": {"LPUSH", "transcodings"},
 	} {
-		t.Run(file, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSampleScaledJob(t, file)
+			var s *sampleScaledJob
+			if strings.HasSuffix(name, ".yaml") {
+				s = newSampleScaledJob(t, name)
+			} else {
+				s = newShownScaledJob(t, strategyManifest(t, name))
+			}
 			first := s.work(push, "first", 1)
+			if name == "transcodings" {
+				s.makeReady() // The worker has written the file of the probe.
+			}
 			second := s.work(push, "second", 2)
 			s.awaitResyncs()
 			first.finish()
@@ -195,31 +207,6 @@ func strategyManifest(t *testing.T, key string) string {
 	}
 	t.Fatalf("the page has no manifest for %s", key)
 	return ""
-}
-
-// The three ways in which each message has its Job: neither more nor fewer, also while others are being worked on.
-func TestManifestsOfTheStrategyPageHaveAJobForEachMessage(t *testing.T) {
-	t.Parallel()
-	for key, push := range map[string][]any{
-		"invoices":     {"LPUSH", "invoices"},
-		"clicks":       {"XADD", "clicks", "*", "text"},
-		"transcodings": {"LPUSH", "transcodings"},
-	} {
-		t.Run(key, func(t *testing.T) {
-			t.Parallel()
-			s := newShownScaledJob(t, strategyManifest(t, key))
-			first := s.work(push, "first", 1)
-			if key == "transcodings" {
-				s.makeReady() // The worker has written the file of the probe.
-			}
-			second := s.work(push, "second", 2)
-			s.awaitResyncs()
-			first.finish()
-			second.finish()
-			s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeZero())))
-			s.expectJobsEver(2)
-		})
-	}
 }
 
 // A worker that goes on until the queue is empty takes the message that comes meanwhile, without another Job.

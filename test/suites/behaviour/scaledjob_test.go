@@ -268,12 +268,6 @@ func (s *scaledJob) edit(changes ...scene.Change) {
 	s.Eventually(s.Status).Should(HaveField("ObservedGeneration", BeNumerically(">=", generation)))
 }
 
-// remove takes a message off the queue.
-func (s *scaledJob) remove() {
-	s.t.Helper()
-	s.Expect(s.redis.Client().RPop(s.t.Context(), s.Queue).Err()).To(Succeed())
-}
-
 // unfinishedJobs are those of the ScaledJob that have not ended.
 func (s *scaledJob) unfinishedJobs() []*batchv1.Job {
 	s.t.Helper()

@@ -29,19 +29,6 @@ func TestThirtyPushesAtThresholdTenGiveExactlyThreeJobs(t *testing.T) {
 	s.expectJobsEver(4)
 }
 
-func TestMinReplicasAreActiveWithoutAnyMessage(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 2 })
-	s.Eventually(s.jobsEver).Should(Equal(2))
-	s.succeed(s.job())
-	s.expectJobsEver(3)
-	s.Push(2)
-	s.expectJobsEver(3)
-	s.Push(1)
-	s.expectJobsEver(4)
-}
-
 func TestNoMoreThanMaxReplicasAreActive(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
@@ -59,49 +46,23 @@ func TestNoMoreThanMaxReplicasAreActive(t *testing.T) {
 	s.Expect(s.jobs()).To(HaveLen(6), "a running Job was deleted")
 }
 
-func TestPollingAloneReachesTheSameState(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(1), scene.AtMost(5), func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.Threshold, spec.Notifications = 10, scaledjobv1.NotificationsDisabled
-	})
-	s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeZero())))
-	s.Push(30)
-	s.expectJobsEver(3)
-	s.Push(70)
-	s.expectJobsEver(5)
-	s.Expect(s.Subscribers()).To(BeZero())
-}
-
+// Polling alone is enough.
 func TestNotificationsCanBeDisabledAndEnabled(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
 	s.create(scene.Polling(scene.Never))
 	s.awaitSubscription()
-	s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsDisabled })
+	s.Update(scene.Polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsDisabled })
 	s.Eventually(s.Subscribers).Should(BeZero())
+	s.AwaitReconciles(3)
+	s.Push(1)
+	s.Eventually(s.jobsEver).Should(Equal(1))
+	s.Update(scene.Polling(scene.Never))
 	s.awaitQuiet()
 	s.Push(1)
-	s.Consistently(s.jobsEver).Should(BeZero())
+	s.Consistently(s.jobsEver).Should(Equal(1))
 	s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsEnabled })
-	s.expectJobsEver(1)
-}
-
-func TestRenamedQueueIsFollowed(t *testing.T) {
-	t.Parallel()
-	old := newScaledJob(t)
-	old.create(scene.Polling(scene.Never))
-	old.awaitSubscription()
-	renamed := old.another(old.Name)
-	renamed.Queue = old.Namespace + ":renamed"
-	renamed.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = renamed.Queue })
-	renamed.awaitSubscription()
-	old.Eventually(old.Subscribers).Should(BeZero())
-	old.Push(5)
-	old.Consistently(old.jobsEver).Should(BeZero())
-	renamed.Push(2)
-	renamed.expectJobsEver(2)
-	old.Expect(old.series()).To(BeEmpty())
+	s.expectJobsEver(2)
 }
 
 // The second burst comes while Jobs of the first one run. The control is
@@ -153,60 +114,6 @@ func TestJobThatEndsBeforeItsMessageIsGoneHasASuccessor(t *testing.T) {
 	s.startWorkers(1)
 	s.Eventually(s.Status).Should(BeDrained(2))
 	s.expectJobsEver(2)
-}
-
-// Jobs that end before the stop are replaced, which is the control: without the
-// stop, those that end after it would be as well.
-func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
-	t.Parallel()
-	const limit = 3
-	for name, test := range map[string]struct {
-		stop, resume func(*scaledJob)
-		reason       string // of the condition that reports the stop
-		desired      int    // while it lasts
-	}{
-		"suspended": {
-			stop:    func(s *scaledJob) { s.edit(suspend(true)) },
-			resume:  func(s *scaledJob) { s.edit(suspend(false)) },
-			reason:  scaledjobv1.ReasonSuspended,
-			desired: limit,
-		},
-		"limited to 0": {
-			stop:    func(s *scaledJob) { s.edit(scene.AtMost(0)) },
-			resume:  func(s *scaledJob) { s.edit(scene.AtMost(limit)) },
-			reason:  scaledjobv1.ReasonAtMaxReplicas,
-			desired: 0,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newScaledJob(t)
-			const messages, before = 9, limit + 2
-			s.create(onceByEvents, scene.AtMost(limit))
-			s.PushTogether(messages)
-			for jobs := limit; jobs < before; jobs++ {
-				s.Eventually(s.jobsEver).Should(Equal(jobs))
-				s.remove()
-				s.succeed(s.unfinishedJobs()[0])
-			}
-			s.Eventually(s.jobsEver).Should(Equal(before))
-
-			test.stop(s)
-			s.startWorkers(1)
-			s.Eventually(s.Status).Should(And(
-				HaveField("ActiveJobs", BeZero()),
-				HaveField("SucceededJobs", BeEquivalentTo(before)),
-				HaveField("QueueDepth", HaveValue(BeEquivalentTo(messages-before))),
-				HaveField("DesiredJobs", HaveValue(BeEquivalentTo(test.desired))),
-				HaveField("Conditions", ContainElement(And(
-					HaveField("Status", metav1.ConditionTrue), HaveField("Reason", test.reason))))))
-			s.expectJobsEver(before)
-
-			test.resume(s)
-			s.Eventually(s.Status).Should(BeDrained(messages))
-			s.expectJobsEver(messages)
-		})
-	}
 }
 
 func suspend(suspended bool) scene.Change {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
@@ -18,44 +17,6 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
-
-// expectFewReconciles makes sure that a ScaledJob which was created at this time is not reconciled more often than a
-// backoff and resyncs allow. A loop would do so far more often.
-func (s *scaledJob) expectFewReconciles(created time.Time) {
-	s.t.Helper()
-	const atOnce, perSecond = 50, 2
-	s.Consistently(func() bool {
-		allowed := atOnce + perSecond*time.Since(created).Seconds()
-		return float64(s.Reconciles()) < allowed
-	}).Should(BeTrue())
-}
-
-func TestRejectedTemplateIsReportedAndRetriedPatiently(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	bad, good, created := int32(-1), int32(1), time.Now()
-	s.create(scene.Polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.BackoffLimit = &bad })
-	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionFalse, scaledjobv1.ReasonRejected)
-	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonRejected)
-	s.Expect(s.condition(scaledjobv1.ConditionTemplateValid)).To(ContainSubstring("spec.backoffLimit"))
-	s.Eventually(s.events).WithArguments("TemplateRejected").Should(Equal(1))
-
-	stop := s.pushOn()
-	neighbour := s.another("neighbour")
-	neighbour.create(scene.Polling(scene.Never), scene.AtMost(2))
-	neighbour.Push(2)
-	neighbour.expectJobsEver(2)
-	s.expectFewReconciles(created)
-	stop()
-
-	s.Update(func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.JobTemplate.Spec.BackoffLimit = &good
-		scene.AtMost(3)(spec)
-	})
-	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
-	s.expectJobsEver(2 + 3)
-	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
-}
 
 // jobCount is what a quota calls the number of Jobs.
 const jobCount = scene.JobCount
@@ -70,7 +31,9 @@ func (s *scaledJob) allowJobs(count int64) *corev1.ResourceQuota {
 // hash with as many digits as there can be.
 func TestIndexedJobsOfAnyName(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"m", strings.Repeat("m", 48), strings.Repeat("m", 49), strings.Repeat("m", 63), strings.Repeat("9.", 31) + "m"} {
+	longest := strings.Repeat("9.", 31) + "m"
+	names := []string{"m", strings.Repeat("m", 48), strings.Repeat("m", 49), strings.Repeat("m", 63), longest}
+	for _, name := range scene.RowsNamed(t, names, func(name string) string { return name }, strings.Repeat("m", 49), longest) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)

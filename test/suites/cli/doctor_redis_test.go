@@ -5,9 +5,7 @@ package cli
 
 import (
 	"fmt"
-	"maps"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 
@@ -209,15 +207,8 @@ func TestDoctorFindsEachFaultOfRedis(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPatientWith(t, is.plant)
-			args := append([]string{p.name, "-n", p.namespace}, is.args...)
-			p.g.Eventually(func(g Gomega) {
-				found := findings(examined(t, g, args...))
-				g.Expect(slices.Sorted(maps.Keys(found))).To(Equal(slices.Sorted(maps.Keys(is.found))), "%v", found)
-				for id, says := range is.found {
-					g.Expect(found[id]).To(MatchRegexp(says))
-				}
-			}).Should(Succeed())
-			text := run(t, append([]string{"doctor"}, args...)...)
+			p.expectFound(is.found, is.args...)
+			text := run(t, append([]string{"doctor", p.name, "-n", p.namespace}, is.args...)...)
 			p.g.Expect(text.out + text.errOut).NotTo(ContainSubstring(password))
 		})
 	}

@@ -141,6 +141,18 @@ func (p *patient) report(status string) {
 	p.g.Expect(admin.Status().Update(p.t.Context(), p.scaledJob)).To(Succeed())
 }
 
+// expectFound waits until doctor has found this, by the checks, and nothing else.
+func (p *patient) expectFound(wanted map[string]string, args ...string) {
+	p.t.Helper()
+	p.g.Eventually(func(g Gomega) {
+		found := findings(examined(p.t, g, append([]string{p.name, "-n", p.namespace}, args...)...))
+		g.Expect(slices.Sorted(maps.Keys(found))).To(Equal(slices.Sorted(maps.Keys(wanted))), "%v", found)
+		for id, says := range wanted {
+			g.Expect(found[id]).To(MatchRegexp(says))
+		}
+	}).Should(Succeed())
+}
+
 // fault is something that is wrong.
 type fault struct {
 	// spec has fields of the ScaledJob, and plant makes the rest of the fault.
@@ -291,13 +303,7 @@ func TestDoctorFindsEachFault(t *testing.T) {
 			if is.plant != nil {
 				is.plant(p)
 			}
-			p.g.Eventually(func(g Gomega) {
-				found := findings(examined(t, g, p.name, "-n", p.namespace))
-				g.Expect(slices.Sorted(maps.Keys(found))).To(Equal(slices.Sorted(maps.Keys(is.found))), "%v", found)
-				for id, says := range is.found {
-					g.Expect(found[id]).To(MatchRegexp(says))
-				}
-			}).Should(Succeed())
+			p.expectFound(is.found)
 		})
 	}
 }

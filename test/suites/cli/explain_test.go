@@ -103,9 +103,7 @@ func TestExplainFindsTheQuotaThatKeepsPodsAway(t *testing.T) {
 // Who may see ScaledJobs only gets an explanation from the status that lists what is missing.
 func TestExplainSaysWhatMayNotBeRead(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	namespace := control.NewNamespace(t, "cli")
-	newScaledJob(t, namespace, "emails", "{}", healthy)
+	g, namespace := NewWithT(t), newEmails(t, "{}")
 	viewer := newUser(t, namespace, "scaledjob-operator-scaledjob-viewer")
 	g.Eventually(func() int { return run(t, "explain", "emails", "-n", namespace, viewer).code }).Should(BeZero())
 	explanation := explained(t, g, "emails", "-n", namespace, viewer)

@@ -23,10 +23,7 @@ import (
 // The status is old, and Redis is read now. Its address in the cluster can't be reached from here.
 func TestExplainLiveReadsRedis(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{})
-	namespace := control.NewNamespace(t, "cli")
-	newScaledJob(t, namespace, "emails", "{}", healthy)
+	g, namespace, server := NewWithT(t), newEmails(t, "{}"), redistest.New(t, redistest.Options{})
 	for range 61 {
 		g.Expect(server.Client().RPush(t.Context(), "emails", "a").Err()).To(Succeed())
 	}
@@ -49,30 +46,25 @@ func TestExplainLiveReadsRedis(t *testing.T) {
 	g.Expect(is.Arithmetic).To(ContainElement("0 claimed + ceil(3 / 10) = 1"))
 }
 
-// What can't be read from Redis is said, and the rest is explained from the status.
+// What can't be read from Redis is said, and the rest is explained from the status. A server that accepts connections and
+// says nothing keeps nobody waiting.
 func TestExplainLiveWithoutRedis(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	namespace := control.NewNamespace(t, "cli")
-	newScaledJob(t, namespace, "emails", "{}", healthy)
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(g)
-	g.Expect(listener.Close()).To(Succeed())
-	is := explained(t, g, "emails", "-n", namespace, "--live", "--redis-address", listener.Addr().String())
-	g.Expect(is.Live).To(BeFalse())
-	g.Expect(is.Outstanding).To(HaveValue(BeEquivalentTo(47)))
-	g.Expect(is.Unreadable).To(ConsistOf(And(HavePrefix("Redis, so the messages are those of the status: "), ContainSubstring("--redis-address"))))
-}
-
-// A server that accepts connections and says nothing keeps nobody waiting.
-func TestExplainLiveAtAServerThatHangs(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	namespace := control.NewNamespace(t, "cli")
-	newScaledJob(t, namespace, "emails", "{}", healthy)
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(g)
-	defer listener.Close()
-	is := explained(t, g, "emails", "-n", namespace, "--live", "--redis-address", listener.Addr().String())
-	g.Expect(is.Unreadable).To(ConsistOf(HavePrefix("Redis, so the messages are those of the status: ")))
+	for name, hangs := range map[string]bool{"nobody listens": false, "a server that hangs": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, namespace := NewWithT(t), newEmails(t, "{}")
+			listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(g)
+			defer listener.Close()
+			if !hangs {
+				g.Expect(listener.Close()).To(Succeed())
+			}
+			is := explained(t, g, "emails", "-n", namespace, "--live", "--redis-address", listener.Addr().String())
+			g.Expect(is.Live).To(BeFalse())
+			g.Expect(is.Outstanding).To(HaveValue(BeEquivalentTo(47)))
+			g.Expect(is.Unreadable).To(ConsistOf(And(HavePrefix("Redis, so the messages are those of the status: "), ContainSubstring("--redis-address"))))
+		})
+	}
 }
 
 // The password is read with the permissions of the user, and never printed.
@@ -117,8 +109,7 @@ func TestExplainLiveThroughAForwardedPort(t *testing.T) {
 // Ctrl-C ends a command that waits for a server.
 func TestInterruptedAtAServerThatHangs(t *testing.T) {
 	t.Parallel()
-	namespace := control.NewNamespace(t, "cli")
-	newScaledJob(t, namespace, "emails", "{}", healthy)
+	namespace := newEmails(t, "{}")
 	for _, command := range []string{"explain emails --live", "doctor emails"} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()

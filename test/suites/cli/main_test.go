@@ -92,6 +92,14 @@ spec:
 	return sj
 }
 
+// newEmails creates the ScaledJob emails, with further fields of its spec, in a namespace of its own, which it returns.
+func newEmails(t *testing.T, spec string) (namespace string) {
+	t.Helper()
+	namespace = control.NewNamespace(t, "cli")
+	newScaledJob(t, namespace, "emails", spec, healthy)
+	return namespace
+}
+
 // newUser lets somebody have a role in a namespace, and returns the flag with which a command runs as that user.
 func newUser(t *testing.T, namespace, role string) string {
 	t.Helper()

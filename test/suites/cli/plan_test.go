@@ -15,9 +15,7 @@ import (
 // What no flag says is as the operator has reported it.
 func TestPlanBeginsWithTheStatus(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	namespace := control.NewNamespace(t, "cli")
-	newScaledJob(t, namespace, "emails", "{maxReplicas: 20}", healthy)
+	g, namespace := NewWithT(t), newEmails(t, "{maxReplicas: 20}")
 	planned := func(args ...string) (plan explain.Plan) {
 		is := run(t, append([]string{"plan", "emails", "-n", namespace, "-o", "json"}, args...)...)
 		g.Expect(is.code).To(BeZero(), is.errOut)

@@ -21,9 +21,7 @@ import (
 
 func TestStatusShowsWhatTheOperatorReports(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	namespace := control.NewNamespace(t, "cli")
-	newScaledJob(t, namespace, "emails", "{maxReplicas: 20}", healthy)
+	g, namespace := NewWithT(t), newEmails(t, "{maxReplicas: 20}")
 	newScaledJob(t, namespace, "images", "{}", "{}")
 
 	is := run(t, "status", "-n", namespace)
@@ -45,9 +43,7 @@ func TestStatusShowsWhatTheOperatorReports(t *testing.T) {
 // Programs read this: fields are only ever added.
 func TestStatusForProgramsIsStable(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	namespace := control.NewNamespace(t, "cli")
-	newScaledJob(t, namespace, "emails", "{maxReplicas: 20}", healthy)
+	g, namespace := NewWithT(t), newEmails(t, "{maxReplicas: 20}")
 	const expected = `{
   "apiVersion": "cli.batch.miracle.dev/v1", "kind": "StatusList",
   "items": [{

@@ -15,9 +15,7 @@ import (
 // Without a terminal, top prints its table once.
 func TestTopSortsByBacklog(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	namespace := control.NewNamespace(t, "cli")
-	newScaledJob(t, namespace, "emails", "{}", healthy)
+	g, namespace := NewWithT(t), newEmails(t, "{}")
 	newScaledJob(t, namespace, "images", "{}", "{queueDepth: 812, desiredJobs: 40, mode: Events}")
 	newScaledJob(t, namespace, "video", "{}", "{}")
 	is := run(t, "top", "-n", namespace)

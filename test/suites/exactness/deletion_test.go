@@ -35,15 +35,12 @@ func TestDeletionInMidBatch(t *testing.T) {
 			// The first creates are 1, 2, 4 and 8 at the same time. Those after them are 16.
 			const messages, before = 2 * createsPerReconcile, 1 + 2 + 4 + 8
 			g := NewWithT(t)
-			namespace, proxy := newNamespace(t), startProxy(t)
-			operator := startOperator(t, proxy, []string{namespace})
-			s := newScaledJob(t, namespace, "deleted", 1, messages)
-			s.awaitSubscription(t)
+			s, proxy := newSingle(t, "deleted", messages)
 			proxy.jobs.Set(shortLag)
 			proxy.scaledJobs.Set(frozen)
 			late := proxy.holdCreates(before, 1)
 
-			g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
+			s.PushTogether(messages)
 			g.Eventually(late.Held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
 			g.Expect(api.Delete(t.Context(), s.Object, client.PropagationPolicy(propagation))).To(Succeed())
 			g.Eventually(api.Get).WithArguments(t.Context(), client.ObjectKeyFromObject(s.Object), &scaledjobv1.ScaledJob{}).
@@ -51,9 +48,9 @@ func TestDeletionInMidBatch(t *testing.T) {
 			g.Eventually(s.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs before the creates are carried out")
 			decided := s.Witness.Created() + late.Held() + createsPerReconcile
 			g.Expect(late.Release()).To(Succeed())
-			s.awaitReconciles(t, operator, restReconciles)
+			s.awaitReconciles(s.Operator, restReconciles)
 			proxy.scaledJobs.Set(longLag)
-			requireGone(t, operator, witness.Row{
+			requireGone(t, s.Operator, witness.Row{
 				Fault:   fmt.Sprintf("deleted (%s) with 16 creates under way, which are carried out when it is gone", propagation),
 				Promise: "no more creates follow than the operator had decided on, and all Jobs go",
 			}, want{scaledJob: s, jobs: decided})
@@ -70,8 +67,8 @@ func requireGone(t *testing.T, by *operator.Operator, fault witness.Row, c want)
 		table.Add(fault)
 	}()
 	g, ended, s := NewWithT(t), time.Now(), c.scaledJob
-	g.Eventually(s.reconciles).WithArguments(t.Context(), by).WithTimeout(timeout).
-		Should(BeZero(), "reconciles of a ScaledJob that the operator still knows of")
+	s.Operator = by
+	g.Eventually(s.Reconciles).WithTimeout(timeout).Should(BeZero(), "reconciles of a ScaledJob that the operator still knows of")
 	g.Expect(scene.Pause(t.Context(), longLag)).To(Succeed())
 	g.Expect(s.Witness.CatchUp(t.Context())).To(Succeed())
 	g.Eventually(s.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs that it controls")
@@ -110,7 +107,7 @@ func TestRecreatedWhileTheWatchIsDown(t *testing.T) {
 	startOperator(t, proxy, []string{namespace})
 	rarely := func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = 3600 }
 	former := newScaledJob(t, namespace, "recreated", 1, 10, rarely)
-	former.awaitSubscription(t)
+	former.AwaitSubscription()
 	proxy.scaledJobs.Set(frozen)
 	left := proxy.expire("scaledjobs")
 	g.Expect(api.Delete(t.Context(), former.Object)).To(Succeed())
@@ -119,7 +116,7 @@ func TestRecreatedWhileTheWatchIsDown(t *testing.T) {
 	proxy.scaledJobs.Set(0)
 	g.Eventually(left).WithTimeout(timeout).Should(BeZero())
 
-	g.Expect(current.PushTogether(t.Context(), 5)).To(Succeed())
+	current.PushTogether(5)
 	g.Eventually(current.Witness.Created).WithTimeout(timeout/3).Should(Equal(5), "the new ScaledJob is served")
 }
 
@@ -127,18 +124,15 @@ func TestRecreatedWhileTheWatchIsDown(t *testing.T) {
 func TestJobsWithoutTimeToLive(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	namespace, proxy := newNamespace(t), startProxy(t)
-	operator := startOperator(t, proxy, []string{namespace})
-	s := newScaledJob(t, namespace, "worked", 1, saturation, func(spec *scaledjobv1.ScaledJobSpec) {
+	s, proxy := newSingle(t, "worked", saturation, func(spec *scaledjobv1.ScaledJobSpec) {
 		none, many := int32(0), int32(stormPushes)
 		spec.JobTemplate.Spec.TTLSecondsAfterFinished = &none
 		spec.SuccessfulJobsHistoryLimit = &many
 	})
-	s.awaitSubscription(t)
 	proxy.lag(longLag)
 
 	finished := must.Get(stormAndWork(t.Context(), s))(g)
-	requireExactly(t, operator, witness.Row{
+	requireExactly(t, s.Operator, witness.Row{
 		Fault:   "finished Jobs are deleted at once (ttlSecondsAfterFinished 0) in a storm, watches 0.5 s late",
 		Promise: "freed slots are filled, once each",
 	}, want{scaledJob: s, jobs: saturation + finished})
@@ -151,14 +145,11 @@ func TestNoHistory(t *testing.T) {
 	skip.UnderShort(t, "TestJobsWithoutTimeToLive tests the other limit of what is kept")
 	t.Parallel()
 	g := NewWithT(t)
-	namespace, proxy := newNamespace(t), startProxy(t)
-	killed := startOperator(t, proxy, []string{namespace})
-	s := newScaledJob(t, namespace, "worked", 1, saturation, func(spec *scaledjobv1.ScaledJobSpec) {
+	s, proxy := newSingle(t, "worked", saturation, func(spec *scaledjobv1.ScaledJobSpec) {
 		none := int32(0)
 		spec.SuccessfulJobsHistoryLimit, spec.FailedJobsHistoryLimit = &none, &none
 	})
-	s.awaitSubscription(t)
-	g.Expect(s.PushTogether(t.Context(), saturation)).To(Succeed())
+	s.PushTogether(saturation)
 	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation))
 	first := s.Witness.Unfinished()
 	proxy.lag(longLag)
@@ -174,10 +165,10 @@ func TestNoHistory(t *testing.T) {
 		g.Expect(end(t.Context(), job)).To(Succeed())
 	}
 	g.Eventually(s.present).WithContext(t.Context()).WithTimeout(timeout).Should(BeZero(), "Jobs that are left")
-	g.Expect(killed.Kill()).To(Succeed())
+	g.Expect(s.Operator.Kill()).To(Succeed())
 
-	next := startOperator(t, proxy, []string{namespace})
-	g.Expect(s.PushTogether(t.Context(), saturation)).To(Succeed())
+	next := startOperator(t, proxy, []string{s.Namespace})
+	s.PushTogether(saturation)
 	requireExactly(t, next, witness.Row{
 		Fault:   "no finished Job is kept in a storm, and then none at all, watches 0.5 s late; kill -9",
 		Promise: "Jobs with the names of earlier ones are distinguished from them",

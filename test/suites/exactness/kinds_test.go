@@ -230,13 +230,12 @@ func TestControlCountOfWaitingMessagesAlone(t *testing.T) {
 	namespace := newNamespace(t)
 	by := startOperator(t, startProxy(t), []string{namespace})
 	// No worker may take a message before all wait.
-	suspended := func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true }
-	c := newCrew(t, namespace, "waiting", endlessPace, workers.PopAtStart(redis.Client(), namespace+":queue"), suspended)
+	c := newCrew(t, namespace, "waiting", endlessPace, workers.PopAtStart(redis.Client(), namespace+":queue"), suspended(true))
 	g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
-	g.Expect(c.scaledJob.Update(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })).To(Succeed())
+	c.scaledJob.Update(suspended(false))
 	g.Eventually(c.Taken).WithTimeout(timeout).Should(Equal(crewLimit / 2))
 	g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
-	c.scaledJob.awaitReconciles(t, by, restReconciles)
+	c.scaledJob.awaitReconciles(by, restReconciles)
 	g.Expect(c.scaledJob.Witness.CatchUp(t.Context())).To(Succeed())
 	g.Expect(c.scaledJob.Witness.Created()).To(Equal(crewLimit / 2))
 }
@@ -282,22 +281,20 @@ const pods = 3
 func TestJobsOfSeveralPods(t *testing.T) {
 	t.Parallel()
 	const before, after = 4, 3
-	g, namespace, proxy := NewWithT(t), newNamespace(t), startProxy(t)
-	killed := startOperator(t, proxy, []string{namespace})
-	s := newScaledJob(t, namespace, "worked", 1, saturation, func(spec *scaledjobv1.ScaledJobSpec) {
+	g := NewWithT(t)
+	s, proxy := newSingle(t, "worked", saturation, func(spec *scaledjobv1.ScaledJobSpec) {
 		job := &spec.JobTemplate.Spec
 		job.ManagedBy, job.CompletionMode = nil, new(batchv1.IndexedCompletion)
 		job.Completions, job.Parallelism = new(int32(pods)), new(int32(pods))
 	})
-	s.awaitSubscription(t)
 	proxy.lag(longLag)
-	g.Expect(s.PushTogether(t.Context(), 3*saturation)).To(Succeed())
+	s.PushTogether(3 * saturation)
 	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation))
 	for range before {
 		s.finishPods(t)
 	}
-	g.Expect(killed.Kill()).To(Succeed())
-	next := startOperator(t, proxy, []string{namespace})
+	g.Expect(s.Operator.Kill()).To(Succeed())
+	next := startOperator(t, proxy, []string{s.Namespace})
 	for range after {
 		s.finishPods(t)
 	}

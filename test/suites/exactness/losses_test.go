@@ -42,7 +42,7 @@ func TestAnswersGetLost(t *testing.T) {
 		wants = append(wants, want{scaledJob: newScaledJob(t, namespace, fmt.Sprintf("single-%d", i), 1, 1), jobs: 1})
 	}
 	for _, c := range wants {
-		c.scaledJob.awaitSubscription(t)
+		c.scaledJob.AwaitSubscription()
 	}
 	proxy.lag(longLag)
 	losses := []*inject.Rule{
@@ -57,7 +57,7 @@ func TestAnswersGetLost(t *testing.T) {
 	}
 
 	for _, c := range wants {
-		g.Expect(c.scaledJob.PushTogether(t.Context(), messages)).To(Succeed())
+		c.scaledJob.PushTogether(messages)
 	}
 	requireExactly(t, operator, witness.Row{
 		Fault:   "every other create fails: before it is carried out, or after, by a reset, a timeout or a demand to come again",
@@ -74,12 +74,9 @@ func TestTimeoutsInMidBatch(t *testing.T) {
 	t.Parallel()
 	const messages, before = 60, createsAtOnce / 2
 	g := NewWithT(t)
-	namespace, proxy := newNamespace(t), startProxy(t)
-	operator := startOperator(t, proxy, []string{namespace})
-	s := newScaledJob(t, namespace, "bursting", 1, 2*messages)
-	s.awaitSubscription(t)
+	s, proxy := newSingle(t, "bursting", 2*messages)
 	// With a Job of its template there, the operator sends all at once.
-	g.Expect(s.PushTogether(t.Context(), 1)).To(Succeed())
+	s.PushTogether(1)
 	g.Expect(s.Witness.AwaitCreated(t.Context(), 1)).To(Succeed())
 	proxy.lag(longLag)
 	// None of them is answered before they are together, or else the operator would send no others.
@@ -88,10 +85,10 @@ func TestTimeoutsInMidBatch(t *testing.T) {
 		Answer: inject.Status(http.StatusGatewayTimeout),
 	})
 
-	g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
+	s.PushTogether(messages)
 	g.Eventually(late.Held).WithTimeout(timeout).Should(Equal(createsAtOnce))
 	g.Expect(late.Release()).To(Succeed())
-	requireExactly(t, operator, witness.Row{
+	requireExactly(t, s.Operator, witness.Row{
 		Fault:   "all creates under way in mid-batch are carried out, but answered by timeouts, watches 0.5 s late",
 		Promise: "what may have been created counts as created, and is sent again",
 	}, want{scaledJob: s, jobs: 1 + messages})
@@ -107,7 +104,7 @@ func TestRefusalsAtRandom(t *testing.T) {
 	first, end := proxy.refuse()
 	p := newPair(t, proxy)
 	worked := newScaledJob(t, p.namespace, "worked", 1, 10)
-	worked.awaitSubscription(t)
+	worked.AwaitSubscription()
 	proxy.lag(longLag)
 
 	finished := stormAndWorkBeside(t, worked, p.capped, p.growing)
@@ -172,21 +169,19 @@ func TestQuota(t *testing.T) {
 	operator := startOperator(t, proxy, []string{namespace})
 	setQuota(t, namespace, room)
 	s := newScaledJob(t, namespace, "limited", 1, due)
-	s.awaitSubscription(t)
+	s.AwaitSubscription()
 	proxy.lag(shortLag)
 
 	g.Expect(s.storm(t.Context())).To(Succeed())
-	g.Eventually(s.conditions).WithArguments(t.Context()).WithTimeout(timeout).
-		Should(HaveKeyWithValue(scaledjobv1.ConditionScalingLimited, scaledjobv1.ReasonCreateRefused))
+	s.awaitReason(scaledjobv1.ConditionScalingLimited, scaledjobv1.ReasonCreateRefused)
 	g.Expect(s.Witness.AwaitCreated(t.Context(), room)).To(Succeed())
 	g.Expect(creates.Hits()).To(And(BeNumerically(">", room), BeNumerically("<=", fewCreates)), "creates in the storm")
 	g.Expect(s.Witness.Created()).To(Equal(room))
 
 	setQuota(t, namespace, 10*due)
-	s.suspend(t, true) // which ends the pause
-	g.Eventually(s.conditions).WithArguments(t.Context()).WithTimeout(timeout).
-		Should(HaveKeyWithValue(scaledjobv1.ConditionReady, scaledjobv1.ReasonSuspended))
-	s.suspend(t, false)
+	s.Update(suspended(true)) // which ends the pause
+	s.awaitReason(scaledjobv1.ConditionReady, scaledjobv1.ReasonSuspended)
+	s.Update(suspended(false))
 	requireExactly(t, operator, witness.Row{
 		Fault:   "a quota refuses half of the Jobs in a storm, then is raised",
 		Promise: "what is refused is tried seldom, and comes when it may",
@@ -202,7 +197,7 @@ func TestNamespaceTerminates(t *testing.T) {
 	operator := startOperator(t, proxy, []string{namespace, doomedNamespace})
 	doomed := newSaturatedScaledJob(t, doomedNamespace, "doomed", operator)
 	healthy := newScaledJob(t, namespace, "healthy", 40, 100)
-	healthy.awaitSubscription(t)
+	healthy.AwaitSubscription()
 	release := hold(t, doomedNamespace)
 	proxy.scaledJobs.Set(frozen)
 
@@ -221,7 +216,8 @@ func TestNamespaceTerminates(t *testing.T) {
 	release()
 	g.Eventually(api.Get).WithArguments(t.Context(), client.ObjectKeyFromObject(terminating), terminating).WithTimeout(timeout).
 		Should(MatchError(apierrors.IsNotFound, "IsNotFound"))
-	g.Eventually(doomed.reconciles).WithArguments(t.Context(), operator).WithTimeout(timeout).Should(BeZero())
+	doomed.Operator = operator
+	g.Eventually(doomed.Reconciles).WithTimeout(timeout).Should(BeZero())
 	g.Expect(doomed.Witness.Created()).To(Equal(saturation))
 }
 
@@ -258,22 +254,14 @@ func hold(t *testing.T, namespace string) (release func()) {
 	return release
 }
 
-// suspend stops the ScaledJob, or lets it go on.
-func (s *scaledJob) suspend(t *testing.T, suspended bool) {
-	t.Helper()
-	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":`+strconv.FormatBool(suspended)+`}}`))
-	NewWithT(t).Expect(api.Patch(t.Context(), s.Object.DeepCopy(), patch)).To(Succeed())
+func suspended(is bool) scene.Change {
+	return func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = is }
 }
 
-// conditions are the reasons of the ScaledJob's conditions, by their types.
-func (s *scaledJob) conditions(ctx context.Context) (map[string]string, error) {
-	var now scaledjobv1.ScaledJob
-	err := api.Get(ctx, client.ObjectKeyFromObject(s.Object), &now)
-	reasons := map[string]string{}
-	for _, condition := range now.Status.Conditions {
-		reasons[condition.Type] = condition.Reason
-	}
-	return reasons, err
+// awaitReason waits until the condition of this type has this reason.
+func (s *scaledJob) awaitReason(kind, reason string) {
+	s.TB.Helper()
+	NewWithT(s.TB).Eventually(s.Condition).WithArguments(kind).WithTimeout(timeout).Should(HaveField("Reason", reason), s.Explain)
 }
 
 // slowCreates takes its time over the creates of Jobs in one namespace, as an admission webhook that is configured
@@ -293,16 +281,16 @@ func TestSlowCreatesOfOneNamespaceDoNotHoldUpAnother(t *testing.T) {
 	through.slowCreates(slow, 10*time.Second)
 	startOperator(t, through, []string{slow, other})
 	victim := newScaledJob(t, other, "victim", 1, 100, func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = 3600 })
-	victim.awaitSubscription(t)
+	victim.AwaitSubscription()
 	var crowded []*scaledJob
 	for i := range crowd {
 		s := newScaledJob(t, slow, fmt.Sprintf("slow-%d", i), 1, 100)
-		g.Expect(s.PushTogether(t.Context(), 100)).To(Succeed())
+		s.PushTogether(100)
 		crowded = append(crowded, s)
 	}
 	// The creates of all these time out, and are sent again, at the same time as those of the victim.
 	for i := range 10 {
-		g.Expect(victim.PushTogether(t.Context(), 1)).To(Succeed())
+		victim.PushTogether(1)
 		g.Expect(victim.Witness.AwaitCreated(t.Context(), i+1)).To(Succeed())
 		g.Expect(scene.Pause(t.Context(), time.Second)).To(Succeed())
 	}
@@ -328,19 +316,16 @@ func TestCreatesCarriedOutAfterTheNextOperator(t *testing.T) {
 	t.Parallel()
 	const messages = 100
 	g := NewWithT(t)
-	namespace, former := newNamespace(t), startProxy(t)
-	killed := startOperator(t, former, []string{namespace})
-	s := newScaledJob(t, namespace, "bursting", 1, messages)
-	s.awaitSubscription(t)
-	late := former.holdCreates(firstCreates, 2)
+	s, proxy := newSingle(t, "bursting", messages)
+	late := proxy.holdCreates(firstCreates, 2)
 
-	g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
+	s.PushTogether(messages)
 	g.Eventually(late.Held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
-	g.Expect(killed.Kill()).To(Succeed())
+	g.Expect(s.Operator.Kill()).To(Succeed())
 	g.Eventually(late.Abandoned).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
 	g.Expect(s.Witness.Created()).To(BeNumerically("<", messages-createsAtOnce), "Jobs at the moment of the kill")
 
-	next := startOperator(t, startProxy(t), []string{namespace})
+	next := startOperator(t, startProxy(t), []string{s.Namespace})
 	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", messages))
 	g.Expect(late.Release()).To(Succeed())
 	requireExactly(t, next, witness.Row{
@@ -355,20 +340,17 @@ func TestCreatesOfAStormCarriedOutAfterTheNextOperator(t *testing.T) {
 	skip.UnderShort(t, "TestCreatesCarriedOutAfterTheNextOperator is the same with fewer messages")
 	t.Parallel()
 	g := NewWithT(t)
-	namespace, former := newNamespace(t), startProxy(t)
-	killed := startOperator(t, former, []string{namespace})
-	s := newScaledJob(t, namespace, "worked", 1, saturation)
-	s.awaitSubscription(t)
-	former.lag(longLag)
+	s, proxy := newSingle(t, "worked", saturation)
+	proxy.lag(longLag)
 
 	stopWork := putToWork(t, s)
 	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 4*saturation))
-	late := former.holdCreates(0, 1)
+	late := proxy.holdCreates(0, 1)
 	g.Eventually(late.Held).WithTimeout(timeout).Should(BeNumerically(">", 0))
-	g.Expect(killed.Kill()).To(Succeed())
+	g.Expect(s.Operator.Kill()).To(Succeed())
 	finished := stopWork()
 
-	next := startOperator(t, startProxy(t), []string{namespace})
+	next := startOperator(t, startProxy(t), []string{s.Namespace})
 	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation+finished))
 	g.Expect(late.Release()).To(Succeed())
 	requireExactly(t, next, witness.Row{

@@ -78,7 +78,7 @@ func startOperator(t *testing.T, through *proxy, namespaces []string, args ...st
 	access := must.Get(control.ServiceAccountConfig(t.Context(), operator.Namespace, operator.ServiceAccount))(NewWithT(t))
 	return operator.New(t, operator.Options{
 		Cluster: control,
-		Config:  through.config(access),
+		Config:  through.Config(access),
 		Args:    append(args, "--watch-namespaces="+strings.Join(namespaces, ","), "--polling-fallback-interval=0"),
 		Log:     os.Stderr,
 	})

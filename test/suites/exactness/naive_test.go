@@ -33,7 +33,7 @@ func TestControlUsualReconcilerInAStorm(t *testing.T) {
 	namespace, proxy := newNamespace(t), startProxy(t)
 	s := newScaledJob(t, namespace, "capped", 1, due)
 	startNaive(t, proxy, s)
-	s.awaitSubscription(t)
+	s.AwaitSubscription()
 	proxy.lag(longLag)
 
 	g.Expect(s.storm(t.Context())).To(Succeed())
@@ -83,7 +83,7 @@ func startNaive(t *testing.T, through *proxy, s *scaledJob) {
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		Cache:   cache.Options{DefaultNamespaces: map[string]cache.Config{s.Object.Namespace: {}}},
 	}
-	mgr := must.Get(ctrl.NewManager(through.config(control.Config()), options))(g)
+	mgr := must.Get(ctrl.NewManager(through.Config(control.Config()), options))(g)
 	pushes := make(chan event.GenericEvent)
 	g.Expect(ctrl.NewControllerManagedBy(mgr).For(&scaledjobv1.ScaledJob{}).Owns(&batchv1.Job{}).
 		WatchesRawSource(source.Channel(pushes, &handler.EnqueueRequestForObject{})).

@@ -10,8 +10,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
@@ -26,7 +24,7 @@ const (
 )
 
 // scaledJob is a ScaledJob under test, with its queue and the witness of its Jobs.
-type scaledJob struct{ *scene.ScaledJob }
+type scaledJob struct{ *scene.Test }
 
 // newScaledJob creates a ScaledJob with an empty queue, changed as wanted.
 func newScaledJob(
@@ -34,22 +32,31 @@ func newScaledJob(
 ) *scaledJob {
 	t.Helper()
 	g := NewWithT(t)
-	s := &scaledJob{&scene.ScaledJob{
+	s := &scaledJob{scene.NewTest(t, timeout, &scene.ScaledJob{
 		API: api, Redis: redis.Client(), Address: redis.Addr(),
 		Namespace: namespace, Name: name, Queue: namespace + ":" + name,
-	}}
+	})}
 	usual := func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.Threshold, spec.PollingIntervalSeconds = threshold, 1
 		// Few finished Jobs are kept, so that pruning goes on in the midst of it.
 		spec.SuccessfulJobsHistoryLimit = new(int32(3))
 	}
 	g.Expect(s.Redis.Del(t.Context(), s.Queue).Err()).To(Succeed())
-	g.Expect(s.Create(t.Context(), append([]scene.Change{usual, scene.AtMost(maxReplicas)}, changes...)...)).To(Succeed())
-	t.Cleanup(func() {
-		g.Expect(s.Delete(context.WithoutCancel(t.Context()), client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
-	})
+	s.Create(append([]scene.Change{usual, scene.AtMost(maxReplicas)}, changes...)...)
 	g.Expect(s.Observe(t.Context(), control.Config(), s.Due)).To(Succeed())
 	return s
+}
+
+// newSingle creates a ScaledJob that has a Job to a message, and an operator to itself, which is subscribed to the queue and
+// reaches the API server through the proxy.
+func newSingle(t *testing.T, name string, maxReplicas int32, changes ...scene.Change) (*scaledJob, *proxy) {
+	t.Helper()
+	namespace, proxy := newNamespace(t), startProxy(t)
+	by := startOperator(t, proxy, []string{namespace})
+	s := newScaledJob(t, namespace, name, 1, maxReplicas, changes...)
+	s.AwaitSubscription()
+	s.Operator = by
+	return s, proxy
 }
 
 // saturation is how many Jobs a saturated ScaledJob has.
@@ -58,31 +65,18 @@ const saturation = 10
 // newSaturatedScaledJob makes a ScaledJob that is at its limit, as the operator knows, with more messages in the queue.
 func newSaturatedScaledJob(t *testing.T, namespace, name string, by *operator.Operator) *scaledJob {
 	t.Helper()
-	g := NewWithT(t)
 	s := newScaledJob(t, namespace, name, 1, saturation)
-	s.awaitSubscription(t)
-	g.Expect(s.PushTogether(t.Context(), 10*saturation)).To(Succeed())
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	g.Expect(s.AwaitStatus(ctx, "all Jobs are active", func(now *scaledjobv1.ScaledJob) bool {
-		return now.Status.ActiveJobs == saturation
-	})).To(Succeed())
-	s.awaitReconciles(t, by, 1)
+	s.AwaitSubscription()
+	s.PushTogether(10 * saturation)
+	NewWithT(t).Eventually(s.Status).WithTimeout(timeout).Should(HaveField("ActiveJobs", BeEquivalentTo(saturation)))
+	s.awaitReconciles(by, 1)
 	return s
 }
 
 // awaitSubscriptions waits until so many operators are subscribed to the queue.
 func (s *scaledJob) awaitSubscriptions(t *testing.T, operators int) {
 	t.Helper()
-	NewWithT(t).Eventually(s.Subscribers).WithContext(t.Context()).WithTimeout(timeout).Should(BeEquivalentTo(operators))
-}
-
-// awaitSubscription waits until somebody is subscribed to the queue.
-func (s *scaledJob) awaitSubscription(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	NewWithT(t).Expect(s.AwaitSubscription(ctx)).To(Succeed())
+	NewWithT(t).Eventually(s.Subscribers).WithTimeout(timeout).Should(BeEquivalentTo(operators))
 }
 
 // storm pushes a thousand messages a second, one by one.
@@ -92,7 +86,7 @@ func (s *scaledJob) storm(ctx context.Context) error {
 		if err := scene.Pause(ctx, time.Until(start.Add(time.Duration(i)*pushInterval))); err != nil {
 			return err
 		}
-		if err := s.Push(ctx, 1); err != nil {
+		if err := s.ScaledJob.Push(ctx, 1); err != nil {
 			return err
 		}
 	}
@@ -158,23 +152,14 @@ func (s *scaledJob) rest(ctx context.Context, by *operator.Operator) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	s.Operator = by
-	return s.AwaitReconciles(ctx, restReconciles)
-}
-
-// reconciles is how often this operator has reconciled the ScaledJob. Those times do not count that its gate sent it
-// away for a stale cache.
-func (s *scaledJob) reconciles(ctx context.Context, by *operator.Operator) (int, error) {
-	all, err := by.Metrics(ctx)
-	return all.Reconciles(s.Key()), err
+	return s.ScaledJob.AwaitReconciles(ctx, restReconciles)
 }
 
 // awaitReconciles waits until the operator has reconciled the ScaledJob so many more times.
-func (s *scaledJob) awaitReconciles(t *testing.T, by *operator.Operator, more int) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
+func (s *scaledJob) awaitReconciles(by *operator.Operator, more int) {
+	s.TB.Helper()
 	s.Operator = by
-	NewWithT(t).Expect(s.AwaitReconciles(ctx, more)).To(Succeed())
+	s.AwaitReconciles(more)
 }
 
 // metric is the sum of the series of this name that have these labels.
@@ -199,8 +184,8 @@ func newPair(t *testing.T, through *proxy) *pair {
 	p.operator = startOperator(t, through, []string{p.namespace})
 	p.capped = newScaledJob(t, p.namespace, "capped", 1, 10)
 	p.growing = newScaledJob(t, p.namespace, "growing", 40, 100)
-	p.capped.awaitSubscription(t)
-	p.growing.awaitSubscription(t)
+	p.capped.AwaitSubscription()
+	p.growing.AwaitSubscription()
 	return p
 }
 

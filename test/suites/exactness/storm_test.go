@@ -16,15 +16,11 @@ import (
 func TestBurst(t *testing.T) {
 	t.Parallel()
 	const messages = 1000
-	g := NewWithT(t)
-	namespace, proxy := newNamespace(t), startProxy(t)
-	operator := startOperator(t, proxy, []string{namespace})
-	s := newScaledJob(t, namespace, "bursting", 1, messages)
-	s.awaitSubscription(t)
+	s, proxy := newSingle(t, "bursting", messages)
 	proxy.lag(longLag)
 
-	g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
-	requireExactly(t, operator, witness.Row{
+	s.PushTogether(messages)
+	requireExactly(t, s.Operator, witness.Row{
 		Fault: "a burst of 1,000, watches 0.5 s late", Promise: "no Job is created twice",
 	}, want{scaledJob: s, jobs: messages})
 }
@@ -54,7 +50,7 @@ func weatherStorm(t *testing.T, scope string, changes []scene.Change, namespaces
 	growing := newScaledJob(t, namespaces[1], "growing", 40, 100, changes...)
 	worked := newScaledJob(t, namespaces[2], "worked", 1, 10, changes...)
 	for _, s := range []*scaledJob{capped, growing, worked} {
-		s.awaitSubscription(t)
+		s.AwaitSubscription()
 	}
 	proxy.lag(longLag)
 

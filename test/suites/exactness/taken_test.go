@@ -28,7 +28,7 @@ func TestNamesTakenByJobsOfOthers(t *testing.T) {
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
 	s, other := newScaledJob(t, namespace, "taken", 1, due), newScaledJob(t, namespace, "other", 1, due)
-	s.awaitSubscription(t)
+	s.AwaitSubscription()
 	var foreign []*batchv1.Job
 	for ordinal, owners := range map[int64][]metav1.OwnerReference{
 		1: nil,
@@ -48,7 +48,7 @@ func TestNamesTakenByJobsOfOthers(t *testing.T) {
 	}
 	proxy.lag(longLag)
 
-	g.Expect(s.PushTogether(t.Context(), due)).To(Succeed())
+	s.PushTogether(due)
 	requireExactly(t, operator, witness.Row{
 		Fault:   "Jobs of others have the next names, watches 0.5 s late",
 		Promise: "they are left alone, and do not count",
@@ -102,7 +102,7 @@ func TestJobsAreTamperedWith(t *testing.T) {
 	var wants []want
 	for name := range tamperings {
 		s := newScaledJob(t, namespace, name, 1, 100)
-		g.Expect(s.PushTogether(t.Context(), before)).To(Succeed())
+		s.PushTogether(before)
 		wants = append(wants, want{scaledJob: s, jobs: before + rounds*after})
 	}
 	for _, c := range wants {
@@ -113,13 +113,13 @@ func TestJobsAreTamperedWith(t *testing.T) {
 	g.Expect(operator.Kill()).To(Succeed())
 	operator = startOperator(t, proxy, []string{namespace})
 	for _, c := range wants {
-		c.scaledJob.awaitSubscription(t)
+		c.scaledJob.AwaitSubscription()
 	}
 	proxy.lag(shortLag)
 
 	for round := range rounds {
 		for _, c := range wants {
-			g.Expect(c.scaledJob.PushTogether(t.Context(), after)).To(Succeed())
+			c.scaledJob.PushTogether(after)
 		}
 		for _, c := range wants {
 			g.Eventually(c.scaledJob.Witness.Created).WithTimeout(timeout).
@@ -153,8 +153,8 @@ func TestForgedNumberOfOneNamespaceDoesNotStopAnother(t *testing.T) {
 	startOperator(t, startProxy(t), []string{hostile, other})
 	target := newScaledJob(t, hostile, "target", 1, 10)
 	victim := newScaledJob(t, other, "victim", 1, 10)
-	target.awaitSubscription(t)
-	victim.awaitSubscription(t)
+	target.AwaitSubscription()
+	victim.AwaitSubscription()
 	const number = math.MaxInt64 - 1
 	owner := target.Object
 	g.Expect(api.Create(t.Context(), &batchv1.Job{
@@ -172,7 +172,7 @@ func TestForgedNumberOfOneNamespaceDoesNotStopAnother(t *testing.T) {
 	})).To(Succeed())
 	target.CountPushed(1) // the forged one is due as well
 	g.Expect(target.Witness.AwaitCreated(t.Context(), 1)).To(Succeed())
-	g.Expect(target.PushTogether(t.Context(), 5)).To(Succeed())
-	g.Expect(victim.PushTogether(t.Context(), 5)).To(Succeed())
+	target.PushTogether(5)
+	victim.PushTogether(5)
 	g.Eventually(victim.Witness.Created).WithTimeout(timeout / 6).Should(Equal(5))
 }

@@ -18,7 +18,7 @@ func TestWatchesFreeze(t *testing.T) {
 	p := newPair(t, startProxy(t))
 	p.proxy.lag(frozen)
 	unseen := newScaledJob(t, p.namespace, "unseen", 1, 10)
-	g.Expect(unseen.PushTogether(t.Context(), stormPushes)).To(Succeed())
+	unseen.PushTogether(stormPushes)
 
 	storms := p.beginStorms(t.Context())
 	g.Expect(storms.Wait()).To(Succeed())

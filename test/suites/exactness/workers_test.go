@@ -28,7 +28,7 @@ const workInterval = 25 * time.Millisecond
 // stormAndWork has workers at work for as long as a storm lasts. Their queue is
 // never empty. It returns how many Jobs they finished.
 func stormAndWork(ctx context.Context, s *scaledJob) (finished int, err error) {
-	if err := s.PushTogether(ctx, stormPushes); err != nil {
+	if err := s.ScaledJob.PushTogether(ctx, stormPushes); err != nil {
 		return 0, err
 	}
 	shift := make(chan struct{})
@@ -50,7 +50,7 @@ func stormAndWork(ctx context.Context, s *scaledJob) (finished int, err error) {
 func putToWork(t *testing.T, s *scaledJob) (stopWork func() (finished int)) {
 	t.Helper()
 	g := NewWithT(t)
-	g.Expect(s.PushTogether(t.Context(), stormPushes)).To(Succeed())
+	s.PushTogether(stormPushes)
 	var finished int
 	var both errgroup.Group
 	shift := make(chan struct{})

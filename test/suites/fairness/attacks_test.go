@@ -44,10 +44,6 @@ const (
 	longAnswer  = 500 * time.Millisecond
 	// unreachable is an address where nothing listens.
 	unreachable = "127.0.0.1:1"
-	// delayedScaledJobs is how many ScaledJobs wait for delayed messages, and slowAnswer how long the server takes for each
-	// answer: less than what counts as late.
-	delayedScaledJobs = 600
-	slowAnswer        = 40 * time.Millisecond
 )
 
 // sized returns the size of an attack in make test-all, or in make test.
@@ -313,41 +309,6 @@ func changingSlots(number int64) string {
 		reply.WriteString(node(slot))
 	}
 	return reply.String()
-}
-
-// delayed makes ScaledJobs with sorted sets of which a member is about to fall due at each look, in a server that is not
-// slow enough to be late. It returns how often the server has answered, in rounds of all these ScaledJobs.
-func (h *hostile) delayed() (rounds func() int) {
-	h.t.Helper()
-	var answers atomic.Int64
-	server := redistest.NewScripted(h.t, func(args []string) string {
-		switch args[0] {
-		case "multi":
-			<-time.After(slowAnswer)
-			return "+OK\r\n"
-		case "zcount", "zrange":
-			return "+QUEUED\r\n"
-		case "exec":
-			answers.Add(1)
-			soon := strconv.FormatInt(time.Now().Add(slowAnswer).UnixMilli(), 10)
-			return "*2\r\n:0\r\n*1\r\n*2\r\n$1\r\na\r\n," + soon + "\r\n"
-		}
-		return redistest.Usual
-	})
-	h.crowd("delayed", delayedScaledJobs, scene.At(server.Addr()), delayedMessages)
-	rounds = func() int { return int(answers.Load()) / delayedScaledJobs }
-	h.Eventually(rounds).Should(BeNumerically(">=", 1))
-	return rounds
-}
-
-// delayedMessages makes the queue a sorted set whose members fall due with time.
-func delayedMessages(spec *scaledjobv1.ScaledJobSpec) {
-	spec.Notifications = scaledjobv1.NotificationsDisabled
-	spec.Queues = []scaledjobv1.Queue{{
-		Name: spec.QueueName, Type: scaledjobv1.QueueSortedSet,
-		SortedSet: &scaledjobv1.SortedSetQueue{Window: scaledjobv1.WindowDue, ScoreUnit: scaledjobv1.ScoreMilliseconds},
-	}}
-	spec.QueueName = ""
 }
 
 // comeAndGo has ScaledJobs come and go. What ends are hundreds of them.

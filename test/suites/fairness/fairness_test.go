@@ -103,31 +103,6 @@ func TestANeighbourIsServedWhileANamespaceDoesItsWorstInAllWays(t *testing.T) {
 	n.expectServed(courses...)
 }
 
-// While one namespace keeps all workers with growth, in calls to Redis that are not late, the status of a neighbour and
-// the Jobs for its edits must not wait for many rounds of all those ScaledJobs.
-func TestANeighbourIsServedWhileDelayedMessagesFallDueAllTheTime(t *testing.T) {
-	skip.UnderShort(t, "takes minutes; TestRequestThatWaitsLongGoesFirst tests the order")
-	// Without deadlines in the work queue, it takes sixty rounds.
-	const mostRounds = 15
-	n := newNeighbour(t)
-	rounds := newHostile(t).delayed()
-	expectFew := func(what string, do func()) {
-		before := rounds()
-		do()
-		n.Expect(rounds()-before).To(BeNumerically("<=", mostRounds), "rounds of the hostile namespace until %s", what)
-	}
-	for range 3 {
-		expectFew("a Job was created", n.serve)
-		expectFew("the status told of it", func() {
-			last := rounds() + mostRounds
-			n.Eventually(func() bool {
-				return int(n.served.Status().ActiveJobs) == n.served.Due() || rounds() > last
-			}).Should(BeTrue(), n.served.Explain)
-		})
-		expectFew("an edit was rolled out", n.edit)
-	}
-}
-
 // expectServed asserts that the neighbour gets its Jobs, and that its edits are checked and rolled out, while nothing of
 // the attacks comes to its end. Whoever waits for workers that others hold gets them only when something of the others
 // ends. Some of it ends just then, by a timeout that nobody waits for; so there are several tries.

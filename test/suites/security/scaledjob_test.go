@@ -29,7 +29,7 @@ type scaledJob struct {
 
 	t            *testing.T
 	controlPlane *controlPlane
-	kind         kind
+	kind         string // of the queue
 }
 
 // newScaledJob returns a ScaledJob of the shared operator, which is yet to be created. The test says where its queue
@@ -46,7 +46,7 @@ func newScaledJobIn(t *testing.T, in *controlPlane) *scaledJob {
 		t.Fatal(err)
 	}
 	return &scaledJob{
-		WithT: NewWithT(t), t: t, controlPlane: in, kind: list,
+		WithT: NewWithT(t), t: t, controlPlane: in, kind: "List",
 		Test: scene.NewTest(t, timeout, &scene.ScaledJob{
 			API: in.API, Operator: in.operator, Namespace: namespace, Name: "worker", Queue: "jobs:" + namespace,
 		}),
@@ -103,7 +103,9 @@ func (s *scaledJob) create(changes ...scene.Change) {
 // byConnection names the queue and its server by the fields that go with credentials and TLS.
 func (s *scaledJob) byConnection(spec *scaledjobv1.ScaledJobSpec) {
 	spec.QueueName, spec.RedisAddress = "", ""
-	spec.Queues, spec.Redis = []scaledjobv1.Queue{s.kind.entry(s.Queue)}, &scaledjobv1.Redis{}
+	queue := scene.QueueKinds()[s.kind].Queue
+	queue.Name = s.Queue
+	spec.Queues, spec.Redis = []scaledjobv1.Queue{queue}, &scaledjobv1.Redis{}
 }
 
 // at names the address of the server.
@@ -182,7 +184,7 @@ func (s *scaledJob) push(messages int) {
 // pushOne adds a message to the queue.
 func (s *scaledJob) pushOne(ctx context.Context) error {
 	s.CountPushed(1)
-	return s.kind.push(ctx, s.Redis, s.Queue, s.Pushed())
+	return scene.QueueKinds()[s.kind].Add(ctx, s.Redis, s.Queue, s.Pushed())
 }
 
 // jobsEver is how many Jobs the ScaledJob has created.

@@ -42,18 +42,12 @@ type server struct {
 	folder, securePort string
 }
 
-// newServer starts a server, which takes everybody for the user default unless an option says otherwise.
-func newServer(t *testing.T, args ...string) *server {
-	t.Helper()
-	return &server{
-		Server: redistest.New(t, redistest.Options{User: administrator, Events: allEvents, Args: args}), WithT: NewWithT(t), t: t,
-	}
-}
-
 // newClosedServer starts a server where everybody has to sign in.
 func newClosedServer(t *testing.T, args ...string) *server {
 	t.Helper()
-	s := newServer(t, args...)
+	s := &server{
+		Server: redistest.New(t, redistest.Options{User: administrator, Events: allEvents, Args: args}), WithT: NewWithT(t), t: t,
+	}
 	s.do("ACL", "SETUSER", "default", "off")
 	return s
 }

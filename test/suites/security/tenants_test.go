@@ -116,19 +116,3 @@ func TestTheSameUserOfTwoTenantsHasConnectionsOfEach(t *testing.T) {
 	first.Eventually(server.subscribers).WithArguments(tenant).Should(HaveLen(1))
 	second.expectNoticed()
 }
-
-func TestThoseWhoNeedNoSecretShareConnections(t *testing.T) {
-	t.Parallel()
-	server := newServer(t)
-	scenes := []*scaledJob{newScaledJob(t), newScaledJob(t)}
-	for _, s := range scenes {
-		s.Redis = server.Client()
-		s.create(at(server.Addr()))
-		s.expectNoticed()
-	}
-	scenes[0].Expect(server.subscribers("default")).To(HaveLen(1))
-	for _, s := range scenes {
-		s.Delete()
-	}
-	scenes[0].Eventually(server.connections).WithArguments("default").Should(BeEmpty())
-}

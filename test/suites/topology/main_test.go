@@ -70,13 +70,8 @@ func failoverClient(sentinels []string) *redis.Client {
 // inCluster returns a fixture whose queues are in a Redis Cluster.
 func inCluster(t *testing.T, s *redistest.Sharded, changes ...scene.Change) *faults.Fixture {
 	t.Helper()
-	client := clusterClient(s)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addresses(), ClusterStateReloadInterval: time.Second})
 	return fixtureOf(t, shared, client, usual, append([]scene.Change{at(scaledjobv1.RedisCluster, s.Nodes[0].Addr(), s.Nodes[1].Addr())}, changes...)...)
-}
-
-// clusterClient returns a client that follows the slots.
-func clusterClient(s *redistest.Sharded) *redis.ClusterClient {
-	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addresses(), ClusterStateReloadInterval: time.Second})
 }
 
 // usual are the queues of most fixtures: two that grow, which in a Cluster may be on different masters, and one that

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -159,39 +158,4 @@ func awaitLeft(ctx context.Context, client *redis.Client, old *redistest.Server)
 		}
 		return err
 	})
-}
-
-// The operator and the master stop as one, as on one host. When both go on, another server has been the master for
-// long, and the old one does not know yet.
-func TestOperatorStopsTogetherWithTheMaster(t *testing.T) {
-	t.Parallel()
-	const forgotten = 7 * time.Second // Longer than an answer of a sentinel counts.
-	setting := newSetting(t)
-	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{})
-	fixture := fixtureOf(t, setting, failoverClient(r.Addresses()), usual, at(scaledjobv1.RedisSentinel, r.Addresses()...))
-	NewWithT(t).Expect(r.AwaitFormed(t.Context())).To(Succeed())
-	play(t, fixture, "behind sentinels, operator and master stopped", "the old master is not read",
-		func(ctx context.Context, meanwhile faults.Meanwhile) error {
-			old, stopped := r.Servers[0], time.Now()
-			err := errors.Join(syscall.Kill(setting.Operator.PID(), syscall.SIGSTOP), old.Pause(), awaitOther(ctx, r, old))
-			err = errors.Join(err, scene.Pause(ctx, forgotten-time.Since(stopped)), old.Resume())
-			for _, key := range keysOf(fixture) { // Nobody hears of them any more.
-				err = errors.Join(err, old.Client().LPush(ctx, key, "lost", "lost", "lost", "lost", "lost", "lost").Err())
-			}
-			err = errors.Join(err, syscall.Kill(setting.Operator.PID(), syscall.SIGCONT))
-			return errors.Join(err, mislead(ctx, old, keysOf(fixture)...), awaitFollowed(ctx, r, fixture), meanwhile(ctx))
-		})
-}
-
-// newSetting returns an operator of the test, with a control plane of its own.
-func newSetting(t *testing.T) *faults.Setting {
-	t.Helper()
-	g := NewWithT(t)
-	setting := must.Get(faults.NewSetting(t.Context(), nil))(g)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
-		defer cancel()
-		g.Expect(setting.Stop(ctx)).To(Succeed())
-	})
-	return setting
 }

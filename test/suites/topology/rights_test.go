@@ -5,7 +5,6 @@ package topology
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,7 +18,6 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
@@ -27,7 +25,6 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 const (
@@ -139,21 +136,6 @@ func (s *signedIn) explain() string {
 	return scene.Explain(&is.Status)
 }
 
-// connected is the condition QueueConnected.
-func (s *signedIn) connected() *metav1.Condition {
-	s.t.Helper()
-	is := must.Get(s.Get(s.t.Context()))(s)
-	return apimeta.FindStatusCondition(is.Status.Conditions, scaledjobv1.ConditionQueueConnected)
-}
-
-// store changes the password in the Secret.
-func (s *signedIn) store(password string) {
-	s.t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "redis"}}
-	patch := fmt.Appendf(nil, `{"stringData":{"password":%q}}`, password)
-	s.Expect(shared.API.Patch(s.t.Context(), secret, client.RawPatch("application/merge-patch+json", patch))).To(Succeed())
-}
-
 // encrypted returns options for servers that speak only TLS, also with each other, the path to the certificate of their
 // authority, and the changes that have the operator verify it.
 func encrypted(t *testing.T, among string) (opts redistest.Options, authority string, how *scaledjobv1.RedisTLS, secret map[string]string) {
@@ -214,64 +196,6 @@ func TestTLSAndDocumentedUsersInACluster(t *testing.T) {
 		return nil
 	})).To(Succeed())
 	s.gets(3)
-}
-
-// The password changes while another server becomes the master.
-func TestPasswordChangesDuringAFailover(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{Replicas: 1})
-	grant(t, r.Servers, "old", documentedPermissions(t).onServers...)
-	old := r.Servers[0].Client()
-	s := newSignedIn(t, old, map[string]string{"password": "old"}, at(scaledjobv1.RedisSentinel, r.Addresses()...),
-		func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.Auth, spec.Redis.TLS = access(), inClearText })
-	s.awaitEvents()
-	s.gets(3)
-
-	g.Expect(old.Wait(t.Context(), 1, stopTimeout).Err()).To(Succeed())
-	g.Expect(r.Failover(t.Context(), r.Sentinels[0])).To(Succeed())
-	grant(t, r.Servers, "new", "ACL", "SETUSER", user, ">PASSWORD", "<old")
-	s.store("new")
-	g.Expect(awaitOther(t.Context(), r, r.Servers[0])).To(Succeed())
-	s.Redis = r.Servers[1].Client()
-	s.gets(3)
-}
-
-// A sidecar renews tokens that are accepted for some time. In each period, the server ends the connections, so that the
-// operator must sign in again.
-func TestTokensThatChangeAllTheTime(t *testing.T) {
-	skip.UnderShort(t, "takes half a minute; TestCredentialsChangeWithoutALossUnderLoad changes a password in use")
-	t.Parallel()
-	const (
-		every    = 5 * time.Second // Longer than until the operator built for tests reads Secrets again.
-		accepted = 3
-		renewals = 5
-	)
-	g := NewWithT(t)
-	nodes := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
-	documented := documentedPermissions(t)
-	token := func(number int) string { return fmt.Sprintf("token-%d", number) }
-	grant(t, nodes.Nodes, token(0), append(documented.onServers, documented.onNodes...)...)
-	s := newSignedIn(t, clusterClient(nodes), map[string]string{"password": token(0)}, at(scaledjobv1.RedisCluster, nodes.Nodes[0].Addr()),
-		func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.Auth, spec.Redis.TLS = access(), inClearText })
-	s.awaitEvents()
-	for number := 1; number <= renewals; number++ {
-		rules := []string{"ACL", "SETUSER", user, ">" + token(number)}
-		if number >= accepted {
-			rules = append(rules, "<"+token(number-accepted))
-		}
-		grant(t, nodes.Nodes, "", rules...)
-		s.store(token(number))
-		for begun := time.Now(); time.Since(begun) < every; {
-			s.gets(1)
-			g.Expect(s.connected()).To(HaveField("Status", metav1.ConditionTrue))
-			g.Expect(scene.Pause(t.Context(), time.Second)).To(Succeed())
-		}
-		for _, node := range nodes.Nodes {
-			g.Expect(node.Client().ClientKillByFilter(t.Context(), "user", user).Err()).To(Succeed())
-		}
-	}
-	s.gets(1)
 }
 
 // The servers have one password and the sentinels another one. Each error names the field to correct.

@@ -239,8 +239,7 @@ func TestTenThousandTrackedKeys(t *testing.T) {
 		pipe.LPush(t.Context(), key, 1)
 	}
 	began := time.Now()
-	_, err := pipe.Exec(t.Context())
-	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(pipe.Exec(t.Context())).Error().NotTo(HaveOccurred())
 	for _, key := range keys {
 		h.eventually(key, 1)
 	}
@@ -338,8 +337,7 @@ func TestAServerCostsLittle(t *testing.T) {
 		endpoint := auth.Endpoint{Address: server.Addr()}
 		h.Ensure(id, endpoint, lists...)
 		h.eventuallyTracked(id, verify.TrackedUnproven)
-		_, err := h.read(t.Context(), endpoint, id+"0")
-		h.Expect(err).NotTo(HaveOccurred())
+		h.Expect(h.read(t.Context(), endpoint, id+"0")).Error().NotTo(HaveOccurred())
 	}
 	use(first, "first")
 	before := goroutines()

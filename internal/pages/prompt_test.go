@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestPrompt(t *testing.T) {
@@ -27,8 +29,7 @@ func TestPrompt(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			method, path, _ := strings.Cut(target, " ")
-			response, err := Prompt(next).RoundTrip(httptest.NewRequest(method, path, nil))
-			g.Expect(err).NotTo(HaveOccurred())
+			response := must.Get(Prompt(next).RoundTrip(httptest.NewRequest(method, path, nil)))(g)
 			g.Expect(response.Body.Close()).To(Succeed())
 			g.Expect(response.Header.Get("Retry-After")).To(Equal(want))
 		})

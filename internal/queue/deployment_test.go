@@ -20,6 +20,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/topology"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -34,8 +35,7 @@ type deployed struct {
 func newDeployed(t *testing.T, mode auth.Mode, addresses ...string) *deployed {
 	t.Helper()
 	g := NewWithT(t)
-	endpoint, err := auth.ParseDeployment(mode, addresses)
-	g.Expect(err).NotTo(HaveOccurred())
+	endpoint := must.Get(auth.ParseDeployment(mode, addresses))(g)
 	if mode == auth.ModeSentinel {
 		endpoint.Sentinels = unique.Make(auth.Sentinels{MasterName: redistest.MasterName})
 	}
@@ -91,8 +91,7 @@ func clusterClient(t *testing.T, s *redistest.Sharded) *redis.ClusterClient {
 
 // notOwner returns a master that does not have the slot of a key.
 func (d *deployed) notOwner(s *redistest.Sharded, key string) *redistest.Server {
-	owner, err := s.Owner(d.t.Context(), s.Nodes[0], key)
-	d.Expect(err).NotTo(HaveOccurred())
+	owner := must.Get(s.Owner(d.t.Context(), s.Nodes[0], key))(d)
 	if owner == s.Nodes[0] {
 		return s.Nodes[1]
 	}
@@ -129,8 +128,7 @@ func TestStreamsAreCountedWhileTheirSlotIsMoved(t *testing.T) {
 	d.Expect(client.XTrimMaxLen(t.Context(), trimmed, 2).Err()).To(Succeed())
 	d.eventually(read, 2, 0)
 
-	move, err := s.BeginMigration(t.Context(), trimmed, d.notOwner(s, trimmed))
-	d.Expect(err).NotTo(HaveOccurred())
+	move := must.Get(s.BeginMigration(t.Context(), trimmed, d.notOwner(s, trimmed)))(d)
 	d.Expect(move.MoveKeys(t.Context())).To(Succeed())
 	d.eventually(read, 2, 0)
 	d.never(read, 2, 0)
@@ -156,8 +154,7 @@ func TestKeysOfAClusterAreReadWhereTheyAre(t *testing.T) {
 	d.eventually(spread, 1, 2, 3, 1, 0)
 
 	to := d.notOwner(s, "{c}waiting")
-	move, err := s.BeginMigration(t.Context(), "{c}waiting", to)
-	d.Expect(err).NotTo(HaveOccurred())
+	move := must.Get(s.BeginMigration(t.Context(), "{c}waiting", to))(d)
 	d.eventually(spread, 1, 2, 3, 1, 0)
 	push("{c}new") // It does not exist where the slot is, so it is made where the slot goes to.
 	some := d.counts(queue.Queue{Key: "{c}waiting"}, queue.Queue{Key: "{c}new", InProgress: true})
@@ -168,7 +165,7 @@ func TestKeysOfAClusterAreReadWhereTheyAre(t *testing.T) {
 
 	// The operator is the user default.
 	d.Expect(to.Client().Do(t.Context(), "acl", "setuser", "default", "-asking").Err()).To(Succeed())
-	_, err = one()
+	_, err := one()
 	d.Expect(failure.Classify(err)).To(And(
 		HaveField("Reason", failure.ReasonPermissionDenied), HaveField("Message", ContainSubstring("+asking"))))
 	d.Expect(to.Client().Do(t.Context(), "acl", "setuser", "default", "+asking").Err()).To(Succeed())
@@ -201,8 +198,7 @@ func TestADemotedMasterIsNotRead(t *testing.T) {
 			return err
 		}).WithTimeout(timeout / 60).Should(MatchError(failure.ErrNotMaster))
 	}
-	length, err := old.Client().LLen(t.Context(), "emails").Result()
-	d.Expect(err).NotTo(HaveOccurred())
+	length := must.Get(old.Client().LLen(t.Context(), "emails").Result())(d)
 	d.Expect(length).To(BeEquivalentTo(2), "the control: it answers")
 	d.Expect(old.Client().Do(t.Context(), "replicaof", "no", "one").Err()).To(Succeed())
 	d.eventually(read, 2)
@@ -258,8 +254,7 @@ func TestAReadCountsOnlyIfTheQueueIsStillThere(t *testing.T) {
 	}
 	g.Eventually(func() ([]queue.Count, error) { return observe(at(before)) }).Should(HaveExactElements(HaveField("Waiting", int64(2))))
 	g.Eventually(func() ([]queue.Count, error) { return observe(at(before), at(after)) }).Should(HaveExactElements(HaveField("Waiting", int64(1))))
-	_, err := observe(at(before), topology.Route{})
-	g.Expect(err).To(MatchError(failure.ErrBusy))
+	g.Expect(observe(at(before), topology.Route{})).Error().To(MatchError(failure.ErrBusy))
 }
 
 // A message that is waiting on the old master may be in progress on the new one. It must not count twice.
@@ -365,8 +360,7 @@ func TestAMessageThatIsTakenToAnotherSlotDoesNotCountTwice(t *testing.T) {
 		return redistest.Usual
 	})
 	at := places{busy: {Address: mixed.Addr()}, waits: {Address: mixed.Addr()}, elsewhere: {Address: other.Addr()}}
-	counts, err := observeAt(t, at, inProgress(busy), inProgress(elsewhere), waiting(waits))
-	g.Expect(err).NotTo(HaveOccurred())
+	counts := must.Get(observeAt(t, at, inProgress(busy), inProgress(elsewhere), waiting(waits)))(g)
 	g.Expect(queue.Counts(counts).Outstanding()).To(BeNumerically("<=", 1))
 }
 
@@ -396,7 +390,6 @@ func TestAMessageThatIsTakenWhileItsSlotMovesDoesNotCountTwice(t *testing.T) {
 		}
 		return ":0\r\n"
 	})
-	counts, err := observeAt(t, moving(old, importing), waiting("{a}waiting"), inProgress("{a}busy"))
-	g.Expect(err).NotTo(HaveOccurred())
+	counts := must.Get(observeAt(t, moving(old, importing), waiting("{a}waiting"), inProgress("{a}busy")))(g)
 	g.Expect(queue.Counts(counts).Outstanding()).To(BeNumerically("<=", 1))
 }

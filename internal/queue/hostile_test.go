@@ -19,6 +19,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/topology"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -189,8 +190,7 @@ func TestScoresAreUnderstoodInBothProtocols(t *testing.T) {
 			answers := map[string]string{
 				"multi": "-ERR unknown command\r\n", "exec": "-ERR unknown command\r\n", "zcount": ":3\r\n", "zrange": c.reply,
 			}
-			counts, err := answering(t, answers, due)
-			g.Expect(err).NotTo(HaveOccurred())
+			counts := must.Get(answering(t, answers, due))(g)
 			g.Expect(counts[0].Waiting).To(BeEquivalentTo(3))
 			g.Expect(counts[0].NextDue.IsZero()).To(Equal(c.unix == 0))
 			if c.unix != 0 {

@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // readAll adds entries with the IDs from 1 to n, and lets the group read them.
@@ -50,8 +51,7 @@ func TestXautoclaimRemovesOnlyWhatIsGone(t *testing.T) {
 	s.readAll(5)
 	s.do("xtrim jobs maxlen 3", "xautoclaim jobs workers other 9999999999 0")
 	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{InProgress: 3}}))
-	pending, err := s.server.Client().XPending(t.Context(), "jobs", "workers").Result()
-	s.Expect(err).NotTo(HaveOccurred())
+	pending := must.Get(s.server.Client().XPending(t.Context(), "jobs", "workers").Result())(s)
 	s.Expect(pending.Consumers).To(Equal(map[string]int64{"w": 3}))
 }
 
@@ -119,8 +119,7 @@ func TestPendingEntriesCountWhereTheServerForbidsToAsk(t *testing.T) {
 		s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{InProgress: 5}}))
 	}
 	s.Expect(s.calls("multi")).To(Equal(3), "the transaction is not affected")
-	refused, err := s.server.Client().ACLLog(t.Context(), 10).Result()
-	s.Expect(err).NotTo(HaveOccurred())
+	refused := must.Get(s.server.Client().ACLLog(t.Context(), 10).Result())(s)
 	s.Expect(refused).To(HaveExactElements(And(HaveField("Object", "xpending"), HaveField("Count", BeEquivalentTo(1)))))
 }
 

@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestParseEndpoint(t *testing.T) {
@@ -25,8 +26,7 @@ func TestParseEndpoint(t *testing.T) {
 		t.Run(address, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			endpoint, err := auth.ParseEndpoint(address)
-			g.Expect(err).NotTo(HaveOccurred())
+			endpoint := must.Get(auth.ParseEndpoint(address))(g)
 			g.Expect(endpoint).To(Equal(auth.Endpoint{Address: want}))
 			g.Expect(endpoint.String()).To(Equal(want))
 		})
@@ -62,8 +62,7 @@ func TestParseEndpointRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := auth.ParseEndpoint(address)
-			NewWithT(t).Expect(err).To(HaveOccurred())
+			NewWithT(t).Expect(auth.ParseEndpoint(address)).Error().To(HaveOccurred())
 		})
 	}
 }
@@ -78,8 +77,7 @@ func FuzzParseEndpoint(f *testing.F) {
 			return
 		}
 		g := NewWithT(t)
-		again, err := auth.ParseEndpoint(endpoint.Address)
-		g.Expect(err).NotTo(HaveOccurred())
+		again := must.Get(auth.ParseEndpoint(endpoint.Address))(g)
 		g.Expect(again).To(Equal(endpoint), "the address is normalized")
 		g.Expect(endpoint.Address).NotTo(ContainSubstring("/"))
 	})

@@ -80,8 +80,7 @@ func pinned(t *testing.T, address string) *server {
 	t.Helper()
 	servers := network{servers: []string{address}}
 	server := hostNamed(servers.dial)
-	_, err := server.accept(t.Context())
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	NewWithT(t).Expect(server.accept(t.Context())).Error().NotTo(HaveOccurred())
 	return server
 }
 
@@ -90,21 +89,18 @@ func TestAllConnectionsLeadWhereTheFirstDoes(t *testing.T) {
 	g := NewWithT(t)
 	servers := network{}
 	server := hostNamed(servers.dial)
-	_, err := server.accept(t.Context())
-	g.Expect(err).To(HaveOccurred())
+	g.Expect(server.accept(t.Context())).Error().To(HaveOccurred())
 	g.Expect(server.addressInUse().IsValid()).To(BeFalse(), "after a dial that failed")
 
 	servers.servers = []string{"[::ffff:10.0.0.1]:6379", "10.0.0.2:6379"}
 	for range 3 {
-		_, err := server.accept(t.Context())
-		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(server.accept(t.Context())).Error().NotTo(HaveOccurred())
 	}
 	g.Expect(servers.dialed).To(Equal([]string{name, name, "10.0.0.1:6379", "10.0.0.1:6379"}))
 
 	inUse, _ := server.current()
 	server.markDown(inUse, errRefusedConnection)
-	_, err = server.accept(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(server.accept(t.Context())).Error().NotTo(HaveOccurred())
 	g.Expect(servers.dialed[4]).To(Equal(name))
 }
 
@@ -156,8 +152,7 @@ func TestOneMoveIsNotSoonFollowedByAnother(t *testing.T) {
 
 		back := network{servers: []string{"10.0.0.1:6379"}}
 		server.dialer = back.dial
-		_, err := server.accept(t.Context())
-		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(server.accept(t.Context())).Error().NotTo(HaveOccurred())
 		lookUp()
 		time.Sleep(rest - time.Nanosecond)
 		g.Expect(lookUp()).To(BeFalse())

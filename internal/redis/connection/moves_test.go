@@ -14,6 +14,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -193,8 +194,7 @@ func TestANameOfTwoServersMeansOneOfThem(t *testing.T) {
 		g.Expect(length(t, conn)).To(Equal(first))
 	}
 	served := map[int64]string{1: "127.0.0.1", 2: "127.0.0.2"}[first]
-	clients, err := z.servers[served].Client().ClientList(t.Context()).Result()
-	g.Expect(err).NotTo(HaveOccurred())
+	clients := must.Get(z.servers[served].Client().ClientList(t.Context()).Result())(g)
 	g.Expect(clients).To(ContainSubstring("cmd=subscribe"), "subscriptions use the server that the depth is read from")
 
 	// When that server fails, the other one is used.

@@ -16,6 +16,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/test/kit/bubble"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -41,8 +42,7 @@ func TestAServerHasFewConnections(t *testing.T) {
 			most = max(most, now)
 		}
 	})
-	first, err := pool.Conn(e, 0).OpenWire(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	first := must.Get(pool.Conn(e, 0).OpenWire(t.Context()))(g)
 	defer first.Close()
 	var readers sync.WaitGroup
 	for i := range atOnce {
@@ -60,7 +60,7 @@ func TestAServerHasFewConnections(t *testing.T) {
 		open = append(open, wire)
 		length(t, pool.Conn(e, database))
 	}
-	_, err = pool.Conn(e, 4).OpenWire(t.Context())
+	_, err := pool.Conn(e, 4).OpenWire(t.Context())
 	g.Expect(err).To(MatchError(failure.ErrBusy), "one connection is left, for reads")
 	for database := range 5 {
 		length(t, pool.Conn(e, database))
@@ -135,21 +135,16 @@ func TestPermits(t *testing.T) {
 		}
 		var reads []*permit
 		for range DefaultConnections - reservedConnections {
-			read, err := take(forReads, 0)
-			g.Expect(err).NotTo(HaveOccurred())
+			read := must.Get(take(forReads, 0))(g)
 			reads = append(reads, read)
 		}
 		began := time.Now()
-		_, err := take(forReads, 0)
-		g.Expect(err).To(MatchError(failure.ErrBusy))
+		g.Expect(take(forReads, 0)).Error().To(MatchError(failure.ErrBusy))
 		g.Expect(time.Since(began)).To(BeZero(), "calls wait for the connections that are there")
-		messages, err := take(forMessages, 0)
-		g.Expect(err).NotTo(HaveOccurred())
-		_, err = take(forMessages, 1)
-		g.Expect(err).NotTo(HaveOccurred())
+		messages := must.Get(take(forMessages, 0))(g)
+		g.Expect(take(forMessages, 1)).Error().NotTo(HaveOccurred())
 
-		_, err = take(forReads, 1)
-		g.Expect(err).To(MatchError(failure.ErrBusy))
+		g.Expect(take(forReads, 1)).Error().To(MatchError(failure.ErrBusy))
 		g.Expect(time.Since(began)).To(Equal(time.Second), "another database waits")
 		waited := make(chan error)
 		go func() {
@@ -161,7 +156,7 @@ func TestPermits(t *testing.T) {
 		reads[0].release()
 		g.Expect(<-waited).To(Succeed())
 		g.Expect(reads[1].use()).To(Succeed())
-		_, err = s.acquire(t.Context(), forMessages, 3, true)
+		_, err := s.acquire(t.Context(), forMessages, 3, true)
 		g.Expect(err).NotTo(HaveOccurred(), "one that replaces another comes on top")
 		messages.release()
 		messages.release()

@@ -140,8 +140,7 @@ func TestNothingIsKeptOfWhatIsUsedForAMomentAfterItsClaim(t *testing.T) {
 		pool.Release("team", "a")
 
 		g.Expect(conn.WaitUp(t.Context())).To(Succeed())
-		_, err := conn.OpenWire(t.Context())
-		g.Expect(err).To(HaveOccurred())
+		g.Expect(conn.OpenWire(t.Context())).Error().To(HaveOccurred())
 		synctest.Wait()
 		pool.mu.Lock()
 		defer pool.mu.Unlock()

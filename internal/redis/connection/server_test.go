@@ -21,6 +21,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/test/kit/bubble"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -41,8 +42,7 @@ func TestARestartBetweenCallsIsNotNoticed(t *testing.T) {
 	}
 	readers.Wait()
 	g.Expect(server.Restart(t.Context())).To(Succeed())
-	_, err := readLength(t.Context(), conn)
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(readLength(t.Context(), conn)).Error().NotTo(HaveOccurred())
 }
 
 func TestErrorsOfAServer(t *testing.T) {
@@ -114,8 +114,7 @@ func TestAWireKeepsItsEndpoint(t *testing.T) {
 		return slices.Collect(maps.Keys(pool.servers))
 	}
 	used := auth.Endpoint{Address: server.Addr()}
-	wire, err := pool.Conn(used, 0).OpenWire(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	wire := must.Get(pool.Conn(used, 0).OpenWire(t.Context()))(g)
 	g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), answer(nil))).To(Succeed())
 	g.Eventually(endpoints).WithTimeout(timeout).Should(ConsistOf(used))
 	wire.Close()
@@ -139,8 +138,7 @@ func served(t *testing.T) (*redistest.Server, *Conn) {
 // openWire opens a wire that is closed when the test ends.
 func openWire(t *testing.T, conn *Conn) *Wire {
 	t.Helper()
-	wire, err := conn.OpenWire(t.Context())
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	wire := must.Get(conn.OpenWire(t.Context()))(NewWithT(t))
 	t.Cleanup(wire.Close)
 	return wire
 }

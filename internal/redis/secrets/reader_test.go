@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -26,6 +25,8 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/secrets"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // server is an API server as a client.Reader that only supports Get.
@@ -50,8 +51,7 @@ func TestRead(t *testing.T) {
 				secret.Data = map[string][]byte{"password": []byte("pw"), "tls.crt": {0xff, 0}, "empty": {}}
 				return nil
 			}})
-			data, err := reader.Read(t.Context(), "shop", "redis")
-			g.Expect(err).NotTo(HaveOccurred())
+			data := must.Get(reader.Read(t.Context(), "shop", "redis"))(g)
 			g.Expect(data).To(Equal(map[string][]byte{"password": []byte("pw"), "tls.crt": {0xff, 0}, "empty": {}}))
 		})
 	}
@@ -141,23 +141,19 @@ func TestReadLogsNothing(t *testing.T) {
 	var logged []string
 	everything := funcr.New(func(prefix, args string) { logged = append(logged, prefix+args) }, funcr.Options{Verbosity: 10})
 
-	data, err := secrets.NewReader(live).Read(logr.NewContext(t.Context(), everything), "shop", "redis")
-	g.Expect(err).NotTo(HaveOccurred())
+	data := must.Get(secrets.NewReader(live).Read(logr.NewContext(t.Context(), everything), "shop", "redis"))(g)
 	g.Expect(data).To(HaveKeyWithValue("password", []byte("pw")))
 	g.Expect(logged).To(BeEmpty())
 }
 
 func TestReadEndsInTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		reader := secrets.NewReader(server{get: func(ctx context.Context, _ client.ObjectKey, _ *corev1.Secret) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}})
 		began := time.Now()
-		_, err := reader.Read(t.Context(), "shop", "redis")
-		g.Expect(err).To(MatchError(context.DeadlineExceeded))
+		g.Expect(reader.Read(t.Context(), "shop", "redis")).Error().To(MatchError(context.DeadlineExceeded))
 		g.Expect(time.Since(began)).To(BeNumerically("<=", 5*time.Second))
 	})
 }

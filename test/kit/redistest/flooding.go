@@ -4,7 +4,6 @@
 package redistest
 
 import (
-	"bufio"
 	"io"
 	"net"
 	"strings"
@@ -36,12 +35,7 @@ func StartFlooding() (*Flooding, error) {
 func (f *Flooding) Sent() int { return int(f.sent.Load()) }
 
 func (f *Flooding) serve(conn net.Conn) {
-	reader := bufio.NewReader(conn)
-	for {
-		args, err := ReadCommand(reader)
-		if err != nil {
-			return
-		}
+	for args := range Commands(conn) {
 		if _, err := io.WriteString(conn, UsualAnswer(args)); err != nil {
 			return
 		}

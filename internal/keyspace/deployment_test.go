@@ -14,13 +14,13 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
 func newDeployed(t *testing.T, mode auth.Mode, addresses ...string) *harness {
 	t.Helper()
-	endpoint, err := auth.ParseDeployment(mode, addresses)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	endpoint := must.Get(auth.ParseDeployment(mode, addresses))(NewWithT(t))
 	if mode == auth.ModeSentinel {
 		endpoint.Sentinels = unique.Make(auth.Sentinels{MasterName: redistest.MasterName})
 	}
@@ -30,7 +30,7 @@ func newDeployed(t *testing.T, mode auth.Mode, addresses ...string) *harness {
 // announced waits until growth of the keys of an id is announced.
 func (h *harness) announced(id string) {
 	h.t.Helper()
-	h.Eventually(func() bool { return h.State(id).Announced() }).WithTimeout(timeout).Should(BeTrue(), id)
+	h.Eventually(func() bool { return h.State(id).Announced() }).Should(BeTrue(), id)
 }
 
 // pushWakes fails unless a push wakes an id, which then reads this depth. Nothing else makes it read.
@@ -65,16 +65,14 @@ func TestKeysOfAClusterAreWatchedWhereTheyAre(t *testing.T) {
 			}
 
 			to := s.Nodes[0]
-			from, err := s.Owner(t.Context(), to, "a")
-			h.Expect(err).NotTo(HaveOccurred())
+			from := must.Get(s.Owner(t.Context(), to, "a"))(h)
 			if from == to {
 				to = s.Nodes[1]
 			}
 			h.Expect(client.Del(t.Context(), "a").Err()).To(Succeed())
 			h.eventually("a", 0)
 			confirmed := h.count("a", coalesce.Confirmed)
-			move, err := s.BeginMigration(t.Context(), "a", to)
-			h.Expect(err).NotTo(HaveOccurred())
+			move := must.Get(s.BeginMigration(t.Context(), "a", to))(h)
 			h.eventuallyWoken("a", coalesce.Confirmed, confirmed+1)
 			h.pushWakes("a", push("a"), 1) // It is made where the slot goes to.
 			h.Expect(move.MoveKeys(t.Context())).To(Succeed())
@@ -92,19 +90,16 @@ func TestKeysOfOneIDOnSeveralMasters(t *testing.T) {
 	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
 	h := newDeployed(t, auth.ModeCluster, s.Nodes[0].Addr())
 	h.Ensure("all", h.endpoint, list("a"), list("b"), list("c"))
-	h.Eventually(func() verify.Reason { return h.State("all").Reason }).WithTimeout(timeout).Should(Equal(verify.ReasonSubscribed))
+	h.Eventually(h.reason).WithArguments("all").Should(Equal(verify.ReasonSubscribed))
 	for _, node := range s.Nodes {
-		channels, err := node.Client().PubSubChannels(t.Context(), "*").Result()
-		h.Expect(err).NotTo(HaveOccurred())
+		channels := must.Get(node.Client().PubSubChannels(t.Context(), "*").Result())(h)
 		h.Expect(channels).To(HaveLen(1))
 	}
-	owner, err := s.Owner(t.Context(), s.Nodes[0], "b")
-	h.Expect(err).NotTo(HaveOccurred())
+	owner := must.Get(s.Owner(t.Context(), s.Nodes[0], "b"))(h)
 	do(t, owner, "config", "set", "notify-keyspace-events", "")
-	h.Eventually(func() verify.Reason { return h.State("all").Reason }).WithTimeout(timeout).Should(Equal(verify.ReasonNotConfigured))
+	h.Eventually(h.reason).WithArguments("all").Should(Equal(verify.ReasonNotConfigured))
 	h.Forget("all")
 	for _, node := range s.Nodes {
-		h.Eventually(func() ([]string, error) { return node.Client().PubSubChannels(t.Context(), "*").Result() }).
-			WithTimeout(timeout).Should(BeEmpty())
+		h.eventuallySubscribed(node)
 	}
 }

@@ -177,7 +177,7 @@ func TestAServerChangesInAllWaysAtOnce(t *testing.T) {
 func TestEachServerHasAKeeper(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, g Gomega) {
 		var probes, restored atomic.Int32
-		scripted := redistest.NewPiped(func([]string) string { return redistest.Usual })
+		scripted := redistest.NewPiped(redistest.Replies{}.Script)
 		pool := NewPool(Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			probes.Add(1)
 			return scripted.Dial(ctx, network, address)
@@ -259,7 +259,7 @@ func (hangingSecrets) Read(ctx context.Context, _, _ string) (map[string][]byte,
 // tried again as soon as others are.
 func TestSecretsThatAreNotReadHoldUpNoProbe(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, g Gomega) {
-		scripted := redistest.NewPiped(func([]string) string { return redistest.Usual })
+		scripted := redistest.NewPiped(redistest.Replies{}.Script)
 		// The race detector of Go 1.26 crashes if several goroutines of a bubble find an expired timer when they select. The
 		// ticks of keepers that have waited for their Secrets would be such timers.
 		withoutSweeps := func(p *Pool) { p.timing.sweep = time.Hour }

@@ -26,7 +26,7 @@ import (
 func TestAbandonedDialHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	server := redistest.NewScripted(t, func([]string) string { return redistest.Usual })
+	server := redistest.NewScripted(t, redistest.Replies{}.Script)
 	var dials atomic.Int32
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	pool := startReal(t, func(p *Pool) {

@@ -5,7 +5,6 @@ package connection
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,15 +19,6 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// connected returns how many connections to a server there are, except for that of the test.
-func connected(t *testing.T, server *redistest.Server) func() (int, error) {
-	t.Helper()
-	return func() (int, error) {
-		list, err := server.Client().ClientList(t.Context()).Result()
-		return strings.Count(list, "\n") - 1, err
-	}
-}
-
 // However many calls there are to however many databases, and whatever else is open, a server has only so many connections.
 func TestAServerHasFewConnections(t *testing.T) {
 	t.Parallel()
@@ -38,9 +28,7 @@ func TestAServerHasFewConnections(t *testing.T) {
 	e := auth.Endpoint{Address: server.Addr()}
 	var most int
 	stop := keepUsing(t, 1, func() {
-		if now, err := connected(t, server)(); err == nil {
-			most = max(most, now)
-		}
+		most = max(most, clientsOf(t, server))
 	})
 	first := must.Get(pool.Conn(e, 0).OpenWire(t.Context()))(g)
 	defer first.Close()
@@ -106,10 +94,10 @@ func TestIdleConnectionsAreGivenBack(t *testing.T) {
 	g := NewWithT(t)
 	server, conn := served(t)
 	hold(t, conn, DefaultConnections-reservedConnections)
-	g.Expect(connected(t, server)()).To(Equal(DefaultConnections - reservedConnections))
-	g.Eventually(connected(t, server)).WithTimeout(timeout).Should(Equal(1))
+	g.Expect(clientsOf(t, server)).To(Equal(DefaultConnections - reservedConnections))
+	g.Eventually(clientsOf).WithArguments(t, server).WithTimeout(timeout).Should(Equal(1))
 	g.Expect(length(t, conn)).To(BeZero())
-	g.Expect(connected(t, server)()).To(BeNumerically("<=", 2), "no call meets one that was closed")
+	g.Expect(clientsOf(t, server)).To(BeNumerically("<=", 2), "no call meets one that was closed")
 }
 
 // If the server has too many clients, one connection for reads is enough.
@@ -121,7 +109,7 @@ func TestAFullServerGetsConnectionsBack(t *testing.T) {
 	g.Expect(server.Client().ConfigSet(t.Context(), "maxclients", "1").Err()).To(Succeed())
 	_, err := conn.OpenWire(t.Context())
 	g.Expect(failure.Classify(err).Message).To(ContainSubstring("accepts no more clients"))
-	g.Expect(connected(t, server)()).To(Equal(1))
+	g.Expect(clientsOf(t, server)).To(Equal(1))
 	g.Expect(length(t, conn)).To(BeZero())
 }
 

@@ -95,12 +95,9 @@ func TestWhatAServerSaysIsLoggedInShort(t *testing.T) {
 	g := NewWithT(t)
 	lines := make(chan string, 100)
 	logger := funcr.New(func(_, line string) { lines <- line }, funcr.Options{Verbosity: 9})
-	server := redistest.NewScripted(t, func(args []string) string {
-		if args[0] == "llen" {
-			return "!1000010\r\nWRONGPASS " + strings.Repeat("x", 1_000_000) + "\r\n"
-		}
-		return redistest.Usual
-	})
+	server := redistest.NewScripted(t, redistest.Replies{
+		"llen": "!1000010\r\nWRONGPASS " + strings.Repeat("x", 1_000_000) + "\r\n",
+	}.Script)
 	pool := startReal(t, func(p *Pool) { p.log = logger })
 	g.Expect(reasonOf(t, pool.Conn(auth.Endpoint{Address: server.Addr()}, 0))).To(Equal(string(failure.ReasonAuthFailed)))
 	g.Eventually(lines, 30*time.Second).Should(Receive(And(ContainSubstring("xxx"), WithTransform(utf8.RuneCountInString, BeNumerically("<", 2000)))))

@@ -101,6 +101,17 @@ func TestReadTellsWhatIsKnownFromWhatIsNot(t *testing.T) {
 	}
 }
 
+// serve starts what is taken for an API server, and returns a reader of its Secrets.
+func serve(t *testing.T, handle http.HandlerFunc) *secrets.Reader {
+	t.Helper()
+	server := httptest.NewServer(handle)
+	t.Cleanup(server.Close)
+	mapper := apimeta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), apimeta.RESTScopeNamespace)
+	live := must.Get(client.New(&rest.Config{Host: server.URL}, client.Options{Scheme: scheme.Scheme, Mapper: mapper}))(NewWithT(t))
+	return secrets.NewReader(live)
+}
+
 // TestAProxyDoesNotDecide checks that an error page of a proxy does not revoke the credentials in use.
 func TestAProxyDoesNotDecide(t *testing.T) {
 	t.Parallel()
@@ -108,16 +119,8 @@ func TestAProxyDoesNotDecide(t *testing.T) {
 		t.Run(http.StatusText(code), func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				http.Error(w, "<html>no such backend</html>", code)
-			}))
-			t.Cleanup(proxy.Close)
-			mapper := apimeta.NewDefaultRESTMapper(nil)
-			mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), apimeta.RESTScopeNamespace)
-			live, err := client.New(&rest.Config{Host: proxy.URL}, client.Options{Scheme: scheme.Scheme, Mapper: mapper})
-			g.Expect(err).NotTo(HaveOccurred())
-
-			_, err = secrets.NewReader(live).Read(t.Context(), "shop", "redis")
+			proxy := serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>no such backend</html>", code) })
+			_, err := proxy.Read(t.Context(), "shop", "redis")
 			g.Expect(err).To(HaveOccurred())
 			var classified *failure.Error
 			g.Expect(errors.As(err, &classified)).To(BeFalse(), "%v", err)
@@ -129,19 +132,14 @@ func TestAProxyDoesNotDecide(t *testing.T) {
 func TestReadLogsNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	apiServer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	reader := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"apiVersion": "v1", "kind": "Secret", "data": {"password": "cHc="}}`)
-	}))
-	t.Cleanup(apiServer.Close)
-	mapper := apimeta.NewDefaultRESTMapper(nil)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), apimeta.RESTScopeNamespace)
-	live, err := client.New(&rest.Config{Host: apiServer.URL}, client.Options{Scheme: scheme.Scheme, Mapper: mapper})
-	g.Expect(err).NotTo(HaveOccurred())
+	})
 	var logged []string
 	everything := funcr.New(func(prefix, args string) { logged = append(logged, prefix+args) }, funcr.Options{Verbosity: 10})
 
-	data := must.Get(secrets.NewReader(live).Read(logr.NewContext(t.Context(), everything), "shop", "redis"))(g)
+	data := must.Get(reader.Read(logr.NewContext(t.Context(), everything), "shop", "redis"))(g)
 	g.Expect(data).To(HaveKeyWithValue("password", []byte("pw")))
 	g.Expect(logged).To(BeEmpty())
 }

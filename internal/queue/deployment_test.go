@@ -282,7 +282,7 @@ func TestManySlowServersHoldUpAReadForALimitedTime(t *testing.T) {
 	for i := range servers {
 		server := redistest.NewScripted(t, func(args []string) string {
 			if args[0] != "llen" {
-				return ""
+				return redistest.Usual
 			}
 			asked.Add(1)
 			<-time.After(delay)
@@ -315,18 +315,8 @@ func observeAt(t *testing.T, at queue.Directory, queues ...queue.Queue) ([]queue
 // was to be moved to never had this key.
 func TestMovedIsNotAsk(t *testing.T) {
 	t.Parallel()
-	old := redistest.NewScripted(t, func(args []string) string {
-		if args[0] == "llen" {
-			return "-MOVED 1 127.0.0.1:1\r\n"
-		}
-		return redistest.Usual
-	})
-	importing := redistest.NewScripted(t, func(args []string) string {
-		if args[0] == "asking" {
-			return "+OK\r\n"
-		}
-		return redistest.Usual // An empty list.
-	})
+	old := redistest.NewScripted(t, redistest.Replies{"llen": "-MOVED 1 127.0.0.1:1\r\n"}.Script)
+	importing := redistest.NewScripted(t, redistest.Replies{"asking": "+OK\r\n"}.Script) // It has an empty list.
 	counts, err := observeAt(t, moving(old, importing), queue.Queue{Key: "emails"})
 	NewWithT(t).Expect(failure.Classify(err)).To(And(HaveField("Reason", failure.ReasonUnreachable),
 		HaveField("Message", ContainSubstring("is moving the slot of a key"))), "%v", counts)
@@ -370,15 +360,8 @@ func TestAMessageThatIsTakenWhileItsSlotMovesDoesNotCountTwice(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var taken atomic.Bool
-	old := redistest.NewScripted(t, func(args []string) string {
-		switch args[0] {
-		case "multi":
-			return "+OK\r\n"
-		case "llen", "exec":
-			return "-ASK 1 127.0.0.1:1\r\n"
-		}
-		return redistest.Usual
-	})
+	const elsewhere = "-ASK 1 127.0.0.1:1\r\n"
+	old := redistest.NewScripted(t, redistest.Replies{"multi": "+OK\r\n", "llen": elsewhere, "exec": elsewhere}.Script)
 	importing := redistest.NewScripted(t, func(args []string) string {
 		switch {
 		case args[0] == "asking":

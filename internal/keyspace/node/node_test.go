@@ -406,21 +406,6 @@ func TestConfirmationsInAnotherOrder(t *testing.T) {
 	})
 }
 
-// A server that reads nothing more blocks the sender only.
-func TestAServerThatReadsNothingBlocksNobody(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		h := on(t, modern(func(args []string) string {
-			if args[0] == subscribe {
-				<-t.Context().Done()
-			}
-			return redistest.Usual
-		}), byNotifications, "a")
-		h.Eventually(h.count).WithArguments(subscribe).Should(Equal(1))
-		h.expectNotBlocked()
-		h.eventuallyEnded()
-	})
-}
-
 // expectNotBlocked uses a node in all ways, none of which may wait for its server.
 func (h *harness) expectNotBlocked() {
 	begun := time.Now()

@@ -387,6 +387,8 @@ func TestRepliesOfNodes(t *testing.T) {
 	slots := func(first, last int64, master []any, replicas ...any) []any {
 		return append([]any{first, last, master}, replicas...)
 	}
+	// all has one master for all slots.
+	all := func(master ...any) []any { return []any{slots(0, 16383, master)} }
 	for name, c := range map[string]struct {
 		slots any
 		nodes any
@@ -394,72 +396,65 @@ func TestRepliesOfNodes(t *testing.T) {
 		owners, importing map[uint16]string
 	}{
 		"Redis 6.2": {
-			[]any{slots(0, 16383, node("10.0.0.1", int64(6379), "a"), node("10.0.0.2", int64(6379), "b"))},
-			"a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-16383\nb 10.0.0.2:6379@16379 slave a 0 0 1 connected\n",
-			map[uint16]string{0: "10.0.0.1:6379", 16383: "10.0.0.1:6379"},
-			nil,
+			slots:  []any{slots(0, 16383, node("10.0.0.1", int64(6379), "a"), node("10.0.0.2", int64(6379), "b"))},
+			nodes:  "a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-16383\nb 10.0.0.2:6379@16379 slave a 0 0 1 connected\n",
+			owners: map[uint16]string{0: "10.0.0.1:6379", 16383: "10.0.0.1:6379"},
 		},
 		"Redis 7.0, host names, a slot on the move": {
-			[]any{
+			slots: []any{
 				slots(0, 99, node("a.example", int64(6379), "a", []any{"ip", "10.0.0.1"})),
 				slots(100, 16383, node("b.example", int64(6379), "b", []any{"ip", "10.0.0.2"})),
 			},
-			"a 10.0.0.1:6379@16379,a.example myself,master - 0 0 1 connected 0-99 [42->-b] [43-<-b]\n" +
+			nodes: "a 10.0.0.1:6379@16379,a.example myself,master - 0 0 1 connected 0-99 [42->-b] [43-<-b]\n" +
 				"b 10.0.0.2:6379@16379,b.example master - 0 0 2 connected 100-16383\n",
-			map[uint16]string{42: "a.example:6379", 43: "a.example:6379", 100: "b.example:6379"},
-			map[uint16]string{42: "b.example:6379"},
+			owners:    map[uint16]string{42: "a.example:6379", 43: "a.example:6379", 100: "b.example:6379"},
+			importing: map[uint16]string{42: "b.example:6379"},
 		},
 		"a node without an address": {
-			[]any{slots(0, 99, node("10.0.0.1", int64(6379), "a")), slots(100, 16383, node("", int64(0), "b"))},
-			"a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-99\nb :0@0 master,noaddr - 0 0 2 disconnected 100-16383\n",
-			map[uint16]string{0: "10.0.0.1:6379", 100: ""},
-			nil,
+			slots:  []any{slots(0, 99, node("10.0.0.1", int64(6379), "a")), slots(100, 16383, node("", int64(0), "b"))},
+			nodes:  "a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-99\nb :0@0 master,noaddr - 0 0 2 disconnected 100-16383\n",
+			owners: map[uint16]string{0: "10.0.0.1:6379", 100: ""},
 		},
 		"a move by a former owner": {
-			[]any{slots(0, 16383, node("10.0.0.2", int64(6379), "b"))},
-			"a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected [5->-c]\nb 10.0.0.2:6379@16379 master - 0 0 2 connected 0-16383\n" +
+			slots: all("10.0.0.2", int64(6379), "b"),
+			nodes: "a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected [5->-c]\nb 10.0.0.2:6379@16379 master - 0 0 2 connected 0-16383\n" +
 				"c 10.0.0.3:6379@16379 master - 0 0 3 connected\n",
-			map[uint16]string{5: "10.0.0.2:6379"},
-			nil,
+			owners: map[uint16]string{5: "10.0.0.2:6379"},
 		},
 		"Redis 7.2 and Valkey, more fields behind the name": {
-			[]any{slots(0, 16383, node("10.0.0.1", int64(6379), "a", []any{}))},
-			"a 10.0.0.1:6379@16379,,tls-port=0,shard-id=7 myself,master - 0 0 1 connected 0-16383 [5->-b]\n" +
+			slots: all("10.0.0.1", int64(6379), "a", []any{}),
+			nodes: "a 10.0.0.1:6379@16379,,tls-port=0,shard-id=7 myself,master - 0 0 1 connected 0-16383 [5->-b]\n" +
 				"b 10.0.0.2:6380@16379,,shard-id=8 master - 0 0 2 connected\n",
-			map[uint16]string{5: "10.0.0.1:6379"},
-			map[uint16]string{5: "10.0.0.2:6380"},
+			owners:    map[uint16]string{5: "10.0.0.1:6379"},
+			importing: map[uint16]string{5: "10.0.0.2:6380"},
 		},
 		"a host that the node does not know": {
-			[]any{slots(0, 16383, node(nil, int64(6379), "a"))},
-			resp.Error("NOPERM"),
-			map[uint16]string{1: "seed.example:6379"},
-			nil,
+			slots: all(nil, int64(6379), "a"), nodes: resp.Error("NOPERM"), owners: map[uint16]string{1: "seed.example:6379"},
 		},
-		"an empty host": {
-			[]any{slots(0, 16383, node("", int64(6379), "a"))}, nil, map[uint16]string{1: "seed.example:6379"}, nil,
-		},
+		"an empty host": {slots: all("", int64(6379), "a"), owners: map[uint16]string{1: "seed.example:6379"}},
 		"a host name that is not announced": {
-			[]any{slots(0, 16383, node("?", int64(6379), "a", []any{"ip", "10.0.0.1"}))},
-			"a 10.0.0.1:6379@16379,? myself,master - 0 0 1 connected 0-16383\n",
-			map[uint16]string{1: "10.0.0.1:6379"},
-			nil,
+			slots:  all("?", int64(6379), "a", []any{"ip", "10.0.0.1"}),
+			nodes:  "a 10.0.0.1:6379@16379,? myself,master - 0 0 1 connected 0-16383\n",
+			owners: map[uint16]string{1: "10.0.0.1:6379"},
 		},
 		"one virtual node of a service": {
-			[]any{slots(0, 16383, node("cache.example", int64(6379), "v", []any{"ip", "127.0.0.1"}))},
-			nil,
-			map[uint16]string{1: "cache.example:6379"},
-			nil,
+			slots: all("cache.example", int64(6379), "v", []any{"ip", "127.0.0.1"}), owners: map[uint16]string{1: "cache.example:6379"},
 		},
 		"IPv6": {
-			[]any{slots(0, 16383, node("fd00::1", int64(6379), "a"))},
-			"a fd00::1:6379@16379 myself,master - 0 0 1 connected 0-16383\n",
-			map[uint16]string{1: "[fd00::1]:6379"},
-			nil,
+			slots:  all("fd00::1", int64(6379), "a"),
+			nodes:  "a fd00::1:6379@16379 myself,master - 0 0 1 connected 0-16383\n",
+			owners: map[uint16]string{1: "[fd00::1]:6379"},
 		},
-		"no slots":    {[]any{}, "", map[uint16]string{1: ""}, nil},
-		"before IDs":  {[]any{slots(0, 16383, node("10.0.0.1", int64(6379)))}, "", map[uint16]string{1: "10.0.0.1:6379"}, nil},
-		"odd lines":   {[]any{slots(0, 1, node("h", int64(1), "a"))}, "\n a b\nx y z [1->-2\n", map[uint16]string{1: "h:1"}, nil},
-		"odd numbers": {[]any{slots(0, 1, node("h", int64(1), "a"))}, "a h:1@2 myself - 0 0 x c [99999->-a] [x->-a] []\n", map[uint16]string{1: "h:1"}, nil},
+		"no slots":   {slots: []any{}, nodes: "", owners: map[uint16]string{1: ""}},
+		"before IDs": {slots: all("10.0.0.1", int64(6379)), nodes: "", owners: map[uint16]string{1: "10.0.0.1:6379"}},
+		"odd lines": {
+			slots: []any{slots(0, 1, node("h", int64(1), "a"))}, nodes: "\n a b\nx y z [1->-2\n", owners: map[uint16]string{1: "h:1"},
+		},
+		"odd numbers": {
+			slots:  []any{slots(0, 1, node("h", int64(1), "a"))},
+			nodes:  "a h:1@2 myself - 0 0 x c [99999->-a] [x->-a] []\n",
+			owners: map[uint16]string{1: "h:1"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -50,6 +50,7 @@ type Scripted struct {
 
 	script Script
 	dials  atomic.Int32
+	sent   atomic.Int64 // of what is endless
 
 	mu   sync.Mutex
 	came map[string]int
@@ -103,6 +104,9 @@ func Listen(tb testing.TB, serve func(net.Conn)) (addr string) {
 	return listener.Addr()
 }
 
+// Sent is how often what is [Endless] has been sent.
+func (s *Scripted) Sent() int { return int(s.sent.Load()) }
+
 // Count is how often a command has come, by its name.
 func (s *Scripted) Count(command string) int {
 	s.mu.Lock()
@@ -121,8 +125,11 @@ func (s *Scripted) serve(conn net.Conn) {
 		switch {
 		case endless:
 			_, err := io.WriteString(conn, once)
-			for many := strings.Repeat(rest, 1+endlessBytes/len(rest)); err == nil; {
-				_, err = io.WriteString(conn, many)
+			times := 1 + endlessBytes/len(rest)
+			for many := strings.Repeat(rest, times); err == nil; {
+				if _, err = io.WriteString(conn, many); err == nil {
+					s.sent.Add(int64(times))
+				}
 			}
 			return
 		case answer == Nothing:

@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-
-	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestPrompt(t *testing.T) {
@@ -29,7 +27,8 @@ func TestPrompt(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			method, path, _ := strings.Cut(target, " ")
-			response := must.Get(Prompt(next).RoundTrip(httptest.NewRequest(method, path, nil)))(g)
+			response, err := Prompt(next).RoundTrip(httptest.NewRequest(method, path, nil))
+			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(response.Body.Close()).To(Succeed())
 			g.Expect(response.Header.Get("Retry-After")).To(Equal(want))
 		})

@@ -323,7 +323,7 @@ func TestOneSentinelIsNotRightBeforeTheOthersHaveResponded(t *testing.T) {
 		"the last one is stopped": {false, response{err: failure.Classify(context.DeadlineExceeded)}, "old:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble.Run(t, func(t *testing.T, g Gomega) {
+			bubble.Run(t, func(_ *testing.T, g Gomega) {
 				f := newIdleWatcher(auth.ModeSentinel, "s1:1")
 				if c.stopped {
 					respond(f, from("s1:1", names("old:1", 1), "s2:1"))
@@ -344,7 +344,7 @@ func TestOneSentinelIsNotRightBeforeTheOthersHaveResponded(t *testing.T) {
 
 // A server that cannot be polled does not hold up the first view for long.
 func TestTheFirstViewWaitsForAServerOnlySoLong(t *testing.T) {
-	bubble.Run(t, func(t *testing.T, g Gomega) {
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		f := newIdleWatcher(auth.ModeSentinel, "s1:1")
 		for began := time.Now(); time.Since(began) < beginTimeout; time.Sleep(pollInterval) {
 			g.Expect(isBusy(f)).To(BeTrue())
@@ -357,7 +357,7 @@ func TestTheFirstViewWaitsForAServerOnlySoLong(t *testing.T) {
 
 // A read may come before anything else when the process goes on, and the master may have been replaced meanwhile.
 func TestNothingIsKnownBeforeOldAnswersWereLookedFor(t *testing.T) {
-	bubble.Run(t, func(t *testing.T, g Gomega) {
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		f := newIdleWatcher(auth.ModeSentinel, "s1:1")
 		respond(f, from("s1:1", names("m:1", 1)))
 		time.Sleep(checkTimeout - time.Millisecond)

@@ -135,7 +135,7 @@ func TestWhatServersHaveSaidIsKnownAfterARefresh(t *testing.T) {
 
 // The addresses of servers in use are not new, however long ago they were met.
 func TestServersInUseAreNotNew(t *testing.T) {
-	bubble.Run(t, func(t *testing.T, g Gomega) {
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		f := newIdleWatcher(auth.ModeCluster, "")
 		for _, address := range []string{"asked:1", "master:1", "importing:1", "gone:1"} {
 			g.Expect(f.mayUse(address)).To(BeTrue())

@@ -13,7 +13,7 @@ import (
 )
 
 func TestLedger(t *testing.T) {
-	bubble.Run(t, func(t *testing.T, g Gomega) {
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		var ledger Ledger
 		first, second := ledger.pushing(), ledger.pushing()
 		g.Expect(first).NotTo(Equal(second))

@@ -28,8 +28,7 @@ const (
 var update = flag.Bool("update", false, "write the table of docs/how-to/queues.md, the pages of the frameworks, and the files with what is expected")
 
 func all(g Gomega) []Framework {
-	all := must.Get(All())(g)
-	return all
+	return must.Get(All())(g)
 }
 
 func TestTheDocumentHasTheTable(t *testing.T) {

@@ -89,15 +89,6 @@ func clusterClient(t *testing.T, s *redistest.Sharded) *redis.ClusterClient {
 	return client
 }
 
-// notOwner returns a master that does not have the slot of a key.
-func (d *deployed) notOwner(s *redistest.Sharded, key string) *redistest.Server {
-	owner := must.Get(s.Owner(d.t.Context(), s.Nodes[0], key))(d)
-	if owner == s.Nodes[0] {
-		return s.Nodes[1]
-	}
-	return s.Nodes[0]
-}
-
 // Of one stream, pending entries were trimmed. Of the other one, Redis does not say how many entries the group has not read.
 // Both are counted on the owner of a slot, and on the server that the slot is moved to, and not guessed.
 func TestStreamsAreCountedWhileTheirSlotIsMoved(t *testing.T) {
@@ -128,7 +119,7 @@ func TestStreamsAreCountedWhileTheirSlotIsMoved(t *testing.T) {
 	d.Expect(client.XTrimMaxLen(t.Context(), trimmed, 2).Err()).To(Succeed())
 	d.eventually(read, 2, 0)
 
-	move := must.Get(s.BeginMigration(t.Context(), trimmed, d.notOwner(s, trimmed)))(d)
+	move := must.Get(s.BeginMigration(t.Context(), trimmed, must.Get(s.NotOwner(t.Context(), trimmed))(d)))(d)
 	d.Expect(move.MoveKeys(t.Context())).To(Succeed())
 	d.eventually(read, 2, 0)
 	d.never(read, 2, 0)
@@ -153,7 +144,7 @@ func TestKeysOfAClusterAreReadWhereTheyAre(t *testing.T) {
 		queue.Queue{Key: "{c}busy", InProgress: true}, queue.Queue{Key: "absent"})
 	d.eventually(spread, 1, 2, 3, 1, 0)
 
-	to := d.notOwner(s, "{c}waiting")
+	to := must.Get(s.NotOwner(t.Context(), "{c}waiting"))(d)
 	move := must.Get(s.BeginMigration(t.Context(), "{c}waiting", to))(d)
 	d.eventually(spread, 1, 2, 3, 1, 0)
 	push("{c}new") // It does not exist where the slot is, so it is made where the slot goes to.

@@ -152,10 +152,7 @@ func TestSlotsAreFollowed(t *testing.T) {
 	}
 
 	from := must.Get(s.Owner(t.Context(), s.Nodes[0], "a"))(h)
-	to := s.Nodes[0]
-	if from == to {
-		to = s.Nodes[1]
-	}
+	to := must.Get(s.NotOwner(t.Context(), "a"))(h)
 	moved := must.Get(s.BeginMigration(t.Context(), "a", to))(h)
 	importing := func() (topology.Route, error) { return h.Route(h.endpoint, "a") }
 	h.Eventually(importing).Should(Equal(topology.Route{

@@ -188,6 +188,15 @@ func (s *Sharded) Owner(ctx context.Context, by *Server, key string) (*Server, e
 	return nil, fmt.Errorf("no node is at %s", address)
 }
 
+// NotOwner returns a master that does not have a key.
+func (s *Sharded) NotOwner(ctx context.Context, key string) (*Server, error) {
+	owner, err := s.Owner(ctx, s.Nodes[0], key)
+	if owner == s.Nodes[0] {
+		return s.Nodes[1], err
+	}
+	return s.Nodes[0], err
+}
+
 // OwnerAddress returns the address that a node announces of the master that has a key.
 func (s *Sharded) OwnerAddress(ctx context.Context, by *Server, key string) (string, error) {
 	slot, err := by.Client().ClusterKeySlot(ctx, key).Result()

@@ -86,19 +86,3 @@ func TestJudge(t *testing.T) {
 		})
 	}
 }
-
-func TestTheFlagsForOtherKeysAreNotLost(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	now := time.Unix(1000, 0)
-	server := &Evidence{setting: Setting{Readable: true, Flags: "Klx"}}
-	for class, want := range map[Class]Verdict{
-		ClassList: {Reason: ReasonSubscribed},
-		ClassHash: {Reason: ReasonNotConfigured, Flags: "Klghtx"},
-	} {
-		key := Key{class, Subscription{Present: true, Since: now}, &Audit{}}
-		verdict, until := Judge(server, key, func() []Class { return []Class{ClassList, ClassStream, ClassHash} }, now)
-		g.Expect(verdict).To(Equal(want), string(class))
-		g.Expect(until).To(BeZero(), string(class))
-	}
-}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // document is the page with the table, and pages has those of the frameworks. With -update, the tests write them.
@@ -27,16 +28,13 @@ const (
 var update = flag.Bool("update", false, "write the table of docs/how-to/queues.md, the pages of the frameworks, and the files with what is expected")
 
 func all(g Gomega) []Framework {
-	all, err := All()
-	g.Expect(err).NotTo(HaveOccurred())
-	return all
+	return must.Get(All())(g)
 }
 
 func TestTheDocumentHasTheTable(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	content, err := os.ReadFile(document)
-	g.Expect(err).NotTo(HaveOccurred())
+	content := must.Get(os.ReadFile(document))(g)
 	before, rest, found := strings.Cut(string(content), "\n| framework |")
 	g.Expect(found).To(BeTrue())
 	_, after, found := strings.Cut(rest, "\n\n")
@@ -53,12 +51,10 @@ func TestTheDocumentHasTheTable(t *testing.T) {
 func TestThePagesHaveTheManifests(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	files, err := filepath.Glob(pages + "/*.md")
-	g.Expect(err).NotTo(HaveOccurred())
+	files := must.Get(filepath.Glob(pages + "/*.md"))(g)
 	shownOn := map[string]string{}
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		g.Expect(err).NotTo(HaveOccurred())
+		content := must.Get(os.ReadFile(file))(g)
 		text, shown, err := Page(string(content), all(g), pageWidth)
 		g.Expect(err).NotTo(HaveOccurred(), file)
 		for _, id := range shown {
@@ -142,8 +138,7 @@ func TestManifests(t *testing.T) {
 		if *update {
 			g.Expect(os.WriteFile(path, []byte(manifest), 0o600)).To(Succeed())
 		}
-		expected, err := os.ReadFile(path)
-		g.Expect(err).NotTo(HaveOccurred())
+		expected := must.Get(os.ReadFile(path))(g)
 		g.Expect(manifest).To(Equal(string(expected)))
 	}
 }

@@ -5,7 +5,6 @@ package keyspace
 
 import (
 	"testing"
-	"unique"
 
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
@@ -14,23 +13,21 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-func newDeployed(t *testing.T, mode auth.Mode, addresses ...string) *harness {
+// newClustered is newHarness with a Redis Cluster that has a node at this address.
+func newClustered(t *testing.T, address string) *harness {
 	t.Helper()
-	endpoint, err := auth.ParseDeployment(mode, addresses)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	if mode == auth.ModeSentinel {
-		endpoint.Sentinels = unique.Make(auth.Sentinels{MasterName: redistest.MasterName})
-	}
+	endpoint := must.Get(auth.ParseDeployment(auth.ModeCluster, []string{address}))(NewWithT(t))
 	return newHarnessOn(t, endpoint, connection.Options{})
 }
 
 // announced waits until growth of the keys of an id is announced.
 func (h *harness) announced(id string) {
 	h.t.Helper()
-	h.Eventually(func() bool { return h.State(id).Announced() }).WithTimeout(timeout).Should(BeTrue(), id)
+	h.Eventually(func() bool { return h.State(id).Announced() }).Should(BeTrue(), id)
 }
 
 // pushWakes fails unless a push wakes an id, which then reads this depth. Nothing else makes it read.
@@ -47,7 +44,7 @@ func TestKeysOfAClusterAreWatchedWhereTheyAre(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1, Options: redistest.Options{Events: events}})
-			h := newDeployed(t, auth.ModeCluster, s.Nodes[0].Addr())
+			h := newClustered(t, s.Nodes[0].Addr())
 			client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addresses()})
 			t.Cleanup(func() { h.Expect(client.Close()).To(Succeed()) })
 			push := func(key string) func() error {
@@ -64,17 +61,11 @@ func TestKeysOfAClusterAreWatchedWhereTheyAre(t *testing.T) {
 				h.announced(key)
 			}
 
-			to := s.Nodes[0]
-			from, err := s.Owner(t.Context(), to, "a")
-			h.Expect(err).NotTo(HaveOccurred())
-			if from == to {
-				to = s.Nodes[1]
-			}
+			to := must.Get(s.NotOwner(t.Context(), "a"))(h)
 			h.Expect(client.Del(t.Context(), "a").Err()).To(Succeed())
 			h.eventually("a", 0)
 			confirmed := h.count("a", coalesce.Confirmed)
-			move, err := s.BeginMigration(t.Context(), "a", to)
-			h.Expect(err).NotTo(HaveOccurred())
+			move := must.Get(s.BeginMigration(t.Context(), "a", to))(h)
 			h.eventuallyWoken("a", coalesce.Confirmed, confirmed+1)
 			h.pushWakes("a", push("a"), 1) // It is made where the slot goes to.
 			h.Expect(move.MoveKeys(t.Context())).To(Succeed())
@@ -90,21 +81,18 @@ func TestKeysOfAClusterAreWatchedWhereTheyAre(t *testing.T) {
 func TestKeysOfOneIDOnSeveralMasters(t *testing.T) {
 	t.Parallel()
 	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
-	h := newDeployed(t, auth.ModeCluster, s.Nodes[0].Addr())
+	h := newClustered(t, s.Nodes[0].Addr())
 	h.Ensure("all", h.endpoint, list("a"), list("b"), list("c"))
-	h.Eventually(func() verify.Reason { return h.State("all").Reason }).WithTimeout(timeout).Should(Equal(verify.ReasonSubscribed))
+	h.Eventually(h.reason).WithArguments("all").Should(Equal(verify.ReasonSubscribed))
 	for _, node := range s.Nodes {
-		channels, err := node.Client().PubSubChannels(t.Context(), "*").Result()
-		h.Expect(err).NotTo(HaveOccurred())
+		channels := must.Get(node.Client().PubSubChannels(t.Context(), "*").Result())(h)
 		h.Expect(channels).To(HaveLen(1))
 	}
-	owner, err := s.Owner(t.Context(), s.Nodes[0], "b")
-	h.Expect(err).NotTo(HaveOccurred())
+	owner := must.Get(s.Owner(t.Context(), s.Nodes[0], "b"))(h)
 	do(t, owner, "config", "set", "notify-keyspace-events", "")
-	h.Eventually(func() verify.Reason { return h.State("all").Reason }).WithTimeout(timeout).Should(Equal(verify.ReasonNotConfigured))
+	h.Eventually(h.reason).WithArguments("all").Should(Equal(verify.ReasonNotConfigured))
 	h.Forget("all")
 	for _, node := range s.Nodes {
-		h.Eventually(func() ([]string, error) { return node.Client().PubSubChannels(t.Context(), "*").Result() }).
-			WithTimeout(timeout).Should(BeEmpty())
+		h.eventuallySubscribed(node)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/budget"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
@@ -28,28 +29,29 @@ func unboundedOutput() redistest.Options {
 	return redistest.Options{Args: []string{"--client-output-buffer-limit", "pubsub", "0", "0", "0"}}
 }
 
-// flood pushes to a list and pops from it as fast as the server lets it, until ctx is done.
-func flood(ctx context.Context, server *redistest.Server, key string) {
-	const atOnce = 1000
-	for ctx.Err() == nil {
-		pipe := server.Client().Pipeline()
-		for range atOnce {
-			pipe.LPush(ctx, key, 1)
-			pipe.LPop(ctx, key)
+// flood fills pipelines and executes them, as fast as the server lets it, until stop returns.
+func (h *harness) flood(server *redistest.Server, fill func(ctx context.Context, pipe redis.Pipeliner)) (stop func()) {
+	ctx, cancel := context.WithCancel(h.t.Context())
+	var flooding sync.WaitGroup
+	flooding.Go(func() {
+		for ctx.Err() == nil {
+			pipe := server.Client().Pipeline()
+			fill(ctx, pipe)
+			_, _ = pipe.Exec(ctx)
 		}
-		_, _ = pipe.Exec(ctx)
+	})
+	return func() {
+		cancel()
+		flooding.Wait()
 	}
 }
 
-// floodUntil floods a key until the verdict on it is this one.
-func (h *harness) floodUntil(server *redistest.Server, key string, want verify.Reason) {
-	h.t.Helper()
-	ctx, stop := context.WithCancel(h.t.Context())
-	var flooding sync.WaitGroup
-	defer flooding.Wait()
-	defer stop()
-	flooding.Go(func() { flood(ctx, server, key) })
-	h.eventuallyJudged(key, want)
+// pushesAndPops fill a pipeline with changes of the key flooded.
+func pushesAndPops(ctx context.Context, pipe redis.Pipeliner) {
+	for range 1000 {
+		pipe.LPush(ctx, "flooded", 1)
+		pipe.LPop(ctx, "flooded")
+	}
 }
 
 // The flood of one key is not taken for long. Its queue is tracked meanwhile, and other namespaces notice nothing.
@@ -59,16 +61,13 @@ func TestAFloodedKeyIsTracked(t *testing.T) {
 	stateOfQuiet := func() State { return h.Watcher.State(quiet) }
 	h.Watcher.Ensure(quiet, h.endpoint, AnySource, list("quiet"))
 	h.ensure("flooded")
-	h.Eventually(stateOfQuiet).WithTimeout(timeout).Should(HaveField("Reason", verify.ReasonSubscribed))
-	ctx, stop := context.WithCancel(t.Context())
-	var flooding sync.WaitGroup
-	defer flooding.Wait()
+	h.Eventually(stateOfQuiet).Should(HaveField("Reason", verify.ReasonSubscribed))
+	stop := h.flood(server, pushesAndPops)
 	defer stop()
-	flooding.Go(func() { flood(ctx, server, "flooded") })
 
 	h.eventuallyJudged("flooded", verify.ReasonTooManyNotifications)
 	h.eventuallyTracked("flooded", verify.Tracked)
-	h.Eventually(h.present).WithArguments("flooded").WithTimeout(timeout).Should(BeFalse())
+	h.Eventually(h.present).WithArguments("flooded").Should(BeFalse())
 	taken := h.recorded.received.Load()
 	do(t, server, "lpush", "quiet", 1)
 	h.eventually("quiet", 1)
@@ -77,7 +76,6 @@ func TestAFloodedKeyIsTracked(t *testing.T) {
 	h.Expect(stateOfQuiet().Tracking).To(Equal(verify.NotTracked))
 
 	stop()
-	flooding.Wait()
 	for depth := range int64(5) {
 		do(t, server, "del", "flooded")
 		for range depth + 1 {
@@ -92,12 +90,8 @@ func TestAFloodedKeyIsTracked(t *testing.T) {
 func TestAFloodIsTakenWithoutCooldown(t *testing.T) {
 	h, server := newServed(t, unboundedOutput(), withCooldown(0))
 	h.ensure("flooded")
-	ctx, stop := context.WithCancel(t.Context())
-	var flooding sync.WaitGroup
-	defer flooding.Wait()
-	defer stop()
-	flooding.Go(func() { flood(ctx, server, "flooded") })
-	h.Eventually(h.recorded.received.Load).WithTimeout(timeout).Should(BeNumerically(">=", 5*budget.KeyBurst))
+	defer h.flood(server, pushesAndPops)()
+	h.Eventually(h.recorded.received.Load).Should(BeNumerically(">=", 5*budget.KeyBurst))
 }
 
 // Where tracking is not available, the state says that the queue must be polled. It is also the negative control of
@@ -108,10 +102,13 @@ func TestAFloodedKeyIsPolledWithoutTracking(t *testing.T) {
 	do(t, server, "acl", "setuser", "default", "-client|tracking")
 	h := newHarness(t, server.Addr(), withCooldown(time.Hour))
 	h.ensure("flooded")
-	h.floodUntil(server, "flooded", verify.ReasonTooManyNotifications)
+	stop := h.flood(server, pushesAndPops)
+	defer stop()
+	h.eventuallyJudged("flooded", verify.ReasonTooManyNotifications)
+	stop()
 	h.Expect(h.State("flooded").Tracking).To(Equal(verify.NotTracked))
 	h.Expect(h.State("flooded").Announced()).To(BeFalse())
-	h.Eventually(h.present).WithArguments("flooded").WithTimeout(timeout).Should(BeFalse())
+	h.Eventually(h.present).WithArguments("flooded").Should(BeFalse())
 	pushed := 0
 	h.Eventually(func(g Gomega) { // The last wake because of the flood may be on its way.
 		pushed++
@@ -120,7 +117,7 @@ func TestAFloodedKeyIsPolledWithoutTracking(t *testing.T) {
 			do(t, server, "lpush", "flooded", 1)
 		}
 		g.Consistently(h.depth).WithArguments("flooded").WithTimeout(time.Second).ShouldNot(BeEquivalentTo(pushed))
-	}).WithTimeout(timeout).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // Each key gets few pushes, at random moments, while forged notifications make it rest again and again. Nothing reads a
@@ -133,18 +130,13 @@ func TestNoPushIsMissedWhileKeysAreFlooded(t *testing.T) {
 		keys[i] = "queue-" + strconv.Itoa(i)
 	}
 	h.ensure(keys...)
-	ctx, stop := context.WithCancel(t.Context())
-	var flooding sync.WaitGroup
-	flooding.Go(func() {
-		for ctx.Err() == nil {
-			pipe := server.Client().Pipeline()
-			channel := channelPrefix + keys[rand.IntN(many)]
-			for range budget.KeyBurst + budget.KeyRate {
-				pipe.Publish(ctx, channel, "lpush")
-			}
-			_, _ = pipe.Exec(ctx)
+	stop := h.flood(server, func(ctx context.Context, pipe redis.Pipeliner) {
+		channel := channelPrefix + keys[rand.IntN(many)]
+		for range budget.KeyBurst + budget.KeyRate {
+			pipe.Publish(ctx, channel, "lpush")
 		}
 	})
+	defer stop()
 	pushes := 2_000
 	if testing.Short() {
 		pushes = 500
@@ -160,7 +152,6 @@ func TestNoPushIsMissedWhileKeysAreFlooded(t *testing.T) {
 		pause(t.Context(), time.Duration(rand.IntN(int(3*time.Millisecond))))
 	}
 	stop()
-	flooding.Wait()
 	h.Expect(suspensions).To(BeNumerically(">", 0), "keys were flooded")
 	for key, times := range pushed {
 		h.eventually(key, times)

@@ -4,7 +4,6 @@
 package keyspace
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -43,25 +42,17 @@ type moody struct {
 
 func (m *moody) serve(conn net.Conn) {
 	var writing sync.Mutex
-	defer func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.conns, conn)
-	}()
-	reader := bufio.NewReader(conn)
-	for {
-		args, err := redistest.ReadCommand(reader)
-		if err != nil {
-			return
-		}
-		reply := m.reply(args)
-		if args[0] == "subscribe" {
-			m.mu.Lock()
-			m.conns[conn] = &writing
-			m.mu.Unlock()
-		}
+	defer m.set(func() { delete(m.conns, conn) })
+	for args := range redistest.Commands(conn) {
+		var reply string
+		m.set(func() {
+			reply = m.reply(args)
+			if args[0] == "subscribe" {
+				m.conns[conn] = &writing
+			}
+		})
 		writing.Lock()
-		_, err = io.WriteString(conn, reply)
+		_, err := io.WriteString(conn, reply)
 		writing.Unlock()
 		if err != nil {
 			return
@@ -70,64 +61,45 @@ func (m *moody) serve(conn net.Conn) {
 }
 
 func (m *moody) reply(args []string) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	switch args[0] {
-	case "hello":
-		return "%1\r\n+proto\r\n:3\r\n"
 	case "config":
 		if !m.readable {
 			return "-NOPERM no\r\n"
 		}
 		return fmt.Sprintf("%%1\r\n+%s\r\n$%d\r\n%s\r\n", verify.Parameter, len(m.flags), m.flags)
-	case "subscribe", "unsubscribe":
-		if m.forbids && args[0] == "subscribe" {
-			if m.busy {
-				return "-BUSY no\r\n"
-			}
+	case "subscribe":
+		if m.forbids && m.busy {
+			return "-BUSY no\r\n"
+		}
+		if m.forbids {
 			return "-NOPERM no\r\n"
 		}
-		var all string
-		for _, channel := range args[1:] {
-			all += pushed(args[0], channel, "1")
-		}
-		return all
-	case "llen", "hlen":
-		return ":0\r\n"
-	case "ping":
-		return "+PONG\r\n"
-	default:
+	case "client":
 		return "+OK\r\n"
+	case "hlen":
+		return ":0\r\n"
 	}
-}
-
-// pushed is a push message.
-func pushed(parts ...string) string {
-	text := fmt.Sprintf(">%d\r\n", len(parts))
-	for _, part := range parts {
-		text += fmt.Sprintf("$%d\r\n%s\r\n", len(part), part)
-	}
-	return text
+	return redistest.UsualAnswer(args)
 }
 
 // send sends a message to all subscribers.
 func (m *moody) send(text string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for conn, writing := range m.conns {
-		writing.Lock()
-		_, _ = io.WriteString(conn, text)
-		writing.Unlock()
-	}
+	m.set(func() {
+		for conn, writing := range m.conns {
+			writing.Lock()
+			_, _ = io.WriteString(conn, text)
+			writing.Unlock()
+		}
+	})
 }
 
 // hangUp ends all subscriptions.
 func (m *moody) hangUp() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for conn := range m.conns {
-		_ = conn.Close()
-	}
+	m.set(func() {
+		for conn := range m.conns {
+			_ = conn.Close()
+		}
+	})
 }
 
 // set changes its mind.
@@ -250,8 +222,8 @@ type happening struct {
 func (h *happenings) all() []happening {
 	return []happening{
 		{"the session ends", h.server.hangUp},
-		{"an event", func() { h.server.send(pushed("message", channelPrefix+h.key(), "lpush")) }},
-		{"an event without a meaning", func() { h.server.send(pushed("message", channelPrefix+h.key(), "lset")) }},
+		{"an event", func() { h.server.send(redistest.Push("message", channelPrefix+h.key(), "lpush")) }},
+		{"an event without a meaning", func() { h.server.send(redistest.Push("message", channelPrefix+h.key(), "lset")) }},
 		{"a flood", h.flood},
 		{"forbidden", func() { h.server.set(func() { h.server.forbids, h.server.busy = true, false }) }},
 		{"refused for now", func() { h.server.set(func() { h.server.forbids, h.server.busy = true, true }) }},
@@ -287,7 +259,7 @@ func (h *happenings) key() string {
 }
 
 func (h *happenings) flood() {
-	one := pushed("message", channelPrefix+h.key(), "lpop")
+	one := redistest.Push("message", channelPrefix+h.key(), "lpop")
 	for range 2 * budget.KeyBurst / 100 {
 		h.server.send(strings.Repeat(one, 100))
 	}

@@ -6,6 +6,7 @@ package keyspace
 import (
 	"context"
 	"flag"
+	"maps"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/topology"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -71,9 +73,15 @@ type recorded struct {
 	subscribed       atomic.Bool
 	ended            atomic.Int32 // subscriptions that the server had confirmed
 	trackings        atomic.Int32 // sessions that tracked keys, since the start
+
+	mu sync.Mutex
+	// tracked has which databases are tracked, by their numbers.
+	tracked map[int]bool
 }
 
-func newRecorded() *recorded { return &recorded{Metrics: metrics.New(prometheus.NewRegistry())} }
+func newRecorded() *recorded {
+	return &recorded{Metrics: metrics.New(prometheus.NewRegistry()), tracked: map[int]bool{}}
+}
 
 func (r *recorded) Received(string) func() { return func() { r.received.Add(1) } }
 
@@ -83,18 +91,32 @@ func (r *recorded) Subscribed(_ string, _ int, subscribed bool) {
 	}
 }
 
-func (r *recorded) Tracked(_ string, _ int, tracked bool) {
+func (r *recorded) Tracked(_ string, database int, tracked bool) {
 	if tracked {
 		r.trackings.Add(1)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tracked[database] = tracked
+}
+
+func (r *recorded) Untracked(_ string, database int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.tracked, database)
+}
+
+func (r *recorded) databases() map[int]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.tracked)
 }
 
 // newHarness runs a watcher of the server at address until the test ends. The prepare functions may change the harness
 // before the watcher starts.
 func newHarness(t *testing.T, address string, prepare ...func(*harness)) *harness {
 	t.Helper()
-	endpoint, err := auth.ParseEndpoint(address)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	endpoint := must.Get(auth.ParseEndpoint(address))(NewWithT(t))
 	return newHarnessOn(t, endpoint, connection.Options{}, prepare...)
 }
 
@@ -125,6 +147,7 @@ func newHarnessOn(
 		Gomega: NewWithT(t), t: t, pool: pool, directory: directory, endpoint: endpoint,
 		reader: queue.NewReader(pool, directory), recorded: newRecorded(), inbox: newInbox(), seen: map[string]int64{},
 	}
+	h.SetDefaultEventuallyTimeout(timeout)
 	h.serve = h.readAtWake
 	h.Watcher = New(Options{Pool: pool, Directory: directory, Deliver: h.inbox.add, Recorder: h.recorded, Log: logr.Discard()})
 	h.options.Timing.AnswerWithin = timeout
@@ -238,11 +261,14 @@ func (h *harness) verified(keys ...string) {
 	}
 }
 
+func (h *harness) reason(id string) verify.Reason { return h.State(id).Reason }
+
+func (h *harness) tracking(id string) verify.Tracking { return h.State(id).Tracking }
+
 // eventuallyJudged waits for a verdict on the keys of an id.
 func (h *harness) eventuallyJudged(id string, want verify.Reason) {
 	h.t.Helper()
-	h.Eventually(func() verify.Reason { return h.State(id).Reason }).
-		WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(want), id)
+	h.Eventually(h.reason).WithArguments(id).WithPolling(time.Millisecond).Should(Equal(want), id)
 }
 
 // continues fails the test if a subscription that the server had confirmed has ended.
@@ -254,19 +280,17 @@ func (h *harness) continues() {
 // eventuallyWoken waits until an id was woken this many times by a cause.
 func (h *harness) eventuallyWoken(id string, cause coalesce.Cause, times int) {
 	h.t.Helper()
-	h.Eventually(h.count).WithArguments(id, cause).
-		WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", times), id)
+	h.Eventually(h.count).WithArguments(id, cause).WithPolling(time.Millisecond).Should(BeNumerically(">=", times), id)
 }
 
 // eventually waits until a wake of id has read this depth.
 func (h *harness) eventually(id string, depth int64) {
 	h.t.Helper()
-	h.Eventually(h.depth).WithArguments(id).
-		WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(depth), id)
+	h.Eventually(h.depth).WithArguments(id).WithPolling(time.Millisecond).Should(Equal(depth), id)
 }
 
-// must fails the test if a command fails.
-func must(t *testing.T, cmd redis.Cmder) {
+// succeed fails the test if a command fails.
+func succeed(t *testing.T, cmd redis.Cmder) {
 	t.Helper()
 	NewWithT(t).Expect(cmd.Err()).NotTo(HaveOccurred())
 }
@@ -274,7 +298,7 @@ func must(t *testing.T, cmd redis.Cmder) {
 // do runs a command on the server.
 func do(t *testing.T, server *redistest.Server, args ...any) {
 	t.Helper()
-	must(t, server.Client().Do(t.Context(), args...))
+	succeed(t, server.Client().Do(t.Context(), args...))
 }
 
 // pause waits for a part of a test that has a pace, unless ctx ends.

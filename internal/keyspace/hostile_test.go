@@ -4,7 +4,6 @@
 package keyspace
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"net"
@@ -112,11 +111,7 @@ func TestAServerThatMisbehavesHarmsNoOther(t *testing.T) {
 				var well atomic.Bool
 				var misbehaved atomic.Int32
 				bad := func(conn net.Conn) {
-					for reader := bufio.NewReader(conn); ; {
-						args, err := redistest.ReadCommand(reader)
-						if err != nil {
-							return
-						}
+					for args := range redistest.Commands(conn) {
 						reply := says(trackingAnswer(args))
 						if !well.Load() && (c.to == "" || c.to == args[0]) {
 							misbehaved.Add(1)
@@ -128,7 +123,7 @@ func TestAServerThatMisbehavesHarmsNoOther(t *testing.T) {
 					}
 				}
 				h := newPair(t, bad)
-				h.Eventually(misbehaved.Load).WithTimeout(timeout).Should(BeNumerically(">=", 2))
+				h.Eventually(misbehaved.Load).Should(BeNumerically(">=", 2))
 				before := h.count("letters", coalesce.Growth)
 				time.Sleep(30 * time.Second)
 				h.Expect(h.count("letters", coalesce.Growth)).To(BeNumerically(">=", before+5))
@@ -136,7 +131,7 @@ func TestAServerThatMisbehavesHarmsNoOther(t *testing.T) {
 				h.Expect(h.depth("letters")).To(BeEquivalentTo(7))
 
 				well.Store(true)
-				h.Eventually(func() verify.Tracking { return h.State("emails").Tracking }).WithTimeout(timeout).WithPolling(100 * time.Millisecond).
+				h.Eventually(h.tracking).WithArguments("emails").WithPolling(100 * time.Millisecond).
 					Should(Equal(verify.TrackedUnproven))
 				h.Expect(h.present("emails")).To(BeTrue())
 				h.eventually("emails", 3)
@@ -202,22 +197,4 @@ func (p *pair) readOnce(ctx context.Context, woken coalesce.Wake, e auth.Endpoin
 	case e != p.endpoint:
 		p.missed.Add(1)
 	}
-}
-
-// Where HELLO was renamed, Redis speaks RESP2: notifications are used where they are configured, and no key is tracked.
-func TestAServerWithoutHello(t *testing.T) {
-	h, server := newServed(t, redistest.Options{Args: []string{"--rename-command", "HELLO", ""}})
-	h.verified("emails")
-	do(t, server, "lpush", "emails", 1)
-	h.eventually("emails", 1)
-	h.eventuallyWoken("emails", coalesce.Growth, 1)
-	h.Track("letters", h.endpoint, list("letters"))
-	do(t, server, "config", "set", "notify-keyspace-events", "")
-	h.eventuallyJudged("emails", verify.ReasonNotConfigured)
-	for _, id := range []string{"emails", "letters"} {
-		h.Expect(h.State(id).Tracking).To(Equal(verify.NotTracked), id)
-		h.Expect(h.State(id).Announced()).To(BeFalse(), "the queue is polled")
-	}
-	h.Expect(h.recorded.trackings.Load()).To(BeZero())
-	h.continues()
 }

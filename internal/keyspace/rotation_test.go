@@ -20,6 +20,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/test/kit/bubble"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
@@ -102,7 +103,7 @@ func (r *rotation) watch() {
 			}
 		}
 		return true
-	}).WithTimeout(timeout).Should(BeTrue())
+	}).Should(BeTrue())
 }
 
 func (r *rotation) subscribed(key string) bool {
@@ -116,8 +117,7 @@ const subscriber = "flags=P"
 
 // ids returns the IDs of the watcher's connections, or of its subscription connections only.
 func (r *rotation) ids(only string) []string {
-	clients, err := r.server.Client().ClientList(r.t.Context()).Result()
-	r.Expect(err).NotTo(HaveOccurred())
+	clients := must.Get(r.server.Client().ClientList(r.t.Context()).Result())(r)
 	var found []string
 	for line := range strings.Lines(clients) {
 		if strings.Contains(line, "user=reader") && strings.Contains(line, only) {
@@ -139,7 +139,7 @@ func (r *rotation) push(ctx context.Context) map[string]int64 {
 		case <-ticker.C:
 		}
 		key := r.keys[i%len(r.keys)]
-		must(r.t, r.server.Client().LPush(r.t.Context(), key, i))
+		succeed(r.t, r.server.Client().LPush(r.t.Context(), key, i))
 		pushed[key]++
 		r.pushes.Add(1)
 	}
@@ -152,8 +152,7 @@ func (r *rotation) rotate(next string, steps ...func(next string)) {
 	for _, step := range steps {
 		step(next)
 	}
-	r.Eventually(func() []string { return r.ids(subscriber) }).WithTimeout(timeout).
-		Should(And(HaveLen(1), Not(Equal(before))), next)
+	r.Eventually(r.ids).WithArguments(subscriber).Should(And(HaveLen(1), Not(Equal(before))), next)
 }
 
 // inSecret and onServer are the steps of a rotation. After onServer the server rejects the old password; after
@@ -171,7 +170,7 @@ func (r *rotation) bothAllowed(next string) {
 // pushesMeanwhile waits for pushes between two steps.
 func (r *rotation) pushesMeanwhile(string) {
 	before := r.pushes.Load()
-	r.Eventually(r.pushes.Load).WithTimeout(timeout).Should(BeNumerically(">=", before+100))
+	r.Eventually(r.pushes.Load).Should(BeNumerically(">=", before+100))
 }
 
 // newSubscribedWithPassword returns a harness that is subscribed to the queue emails by the password p0, and the Secret.
@@ -194,7 +193,7 @@ func TestNoPushIsMissedWhilePasswordsChange(t *testing.T) {
 	pushed := make(chan map[string]int64, 1)
 	var others sync.WaitGroup
 	others.Go(func() { pushed <- r.push(ctx) })
-	r.Eventually(func() verify.Reason { return r.State(r.keys[0]).Reason }).WithTimeout(timeout).Should(Equal(verify.ReasonSubscribed))
+	r.Eventually(r.reason).WithArguments(r.keys[0]).Should(Equal(verify.ReasonSubscribed))
 	r.rotate("p1", r.bothAllowed, r.inSecret)
 	r.rotate("p2", r.onServer, r.pushesMeanwhile, r.inSecret)
 	r.rotate("p3", r.inSecret, r.pushesMeanwhile, r.onServer)
@@ -203,7 +202,7 @@ func TestNoPushIsMissedWhilePasswordsChange(t *testing.T) {
 	for key, times := range <-pushed {
 		r.eventually(key, times)
 	}
-	r.Eventually(func() []string { return r.ids("") }).WithTimeout(timeout).ShouldNot(ContainElement(BeElementOf(before)), "the old connections are closed")
+	r.Eventually(r.ids).WithArguments("").ShouldNot(ContainElement(BeElementOf(before)), "the old connections are closed")
 }
 
 // While the subscription moves to a connection with another password, the evidence stays valid: the server is the same.
@@ -221,7 +220,7 @@ func TestTheVerdictStaysWhilePasswordsChange(t *testing.T) {
 		})
 		h, secret := newSubscribedWithPassword(t, server)
 		secret.set("p1")
-		h.Consistently(func() verify.Reason { return h.State("emails").Reason }).WithTimeout(3 * verify.GracePeriod).
+		h.Consistently(h.reason).WithArguments("emails").WithTimeout(3 * verify.GracePeriod).
 			Should(Equal(verify.ReasonSubscribed))
 		h.Expect(subscriptions.Load()).To(BeEquivalentTo(2), "the subscription has moved")
 	})
@@ -249,7 +248,7 @@ func TestPushesBetweenTwoConnectionsAreFoundByConfirmations(t *testing.T) {
 			do(t, r.server, "acl", "setuser", "reader", "-subscribe")
 			r.bothAllowed("p1")
 			r.inSecret("p1")
-			r.Eventually(func() []string { return r.ids(subscriber) }).WithTimeout(timeout).Should(BeEmpty())
+			r.Eventually(r.ids).WithArguments(subscriber).Should(BeEmpty())
 			r.foundBetween(c.depth, func() {
 				do(t, r.server, "acl", "setuser", "reader", "+subscribe")
 				r.watch()
@@ -290,10 +289,10 @@ func newTrackedRotation(t *testing.T, prepare ...func(*harness)) *rotation {
 	for _, key := range r.keys {
 		r.eventuallyTracked(key, verify.TrackedUnproven)
 	}
-	must(t, r.server.Client().LPush(t.Context(), "proof", 1))
+	succeed(t, r.server.Client().LPush(t.Context(), "proof", 1))
 	r.Track("proof", r.endpoint, list("proof"))
 	r.eventuallyTracked("proof", verify.TrackedUnproven)
-	must(t, r.server.Client().LPush(t.Context(), "proof", 1))
+	succeed(t, r.server.Client().LPush(t.Context(), "proof", 1))
 	r.eventuallyTracked(r.keys[0], verify.Tracked)
 	return r
 }
@@ -304,7 +303,7 @@ func (r *rotation) rotateTracked(next string) {
 	r.Expect(before).To(HaveLen(1))
 	r.bothAllowed(next)
 	r.inSecret(next)
-	r.Eventually(func() []string { return r.ids("flags=t") }).WithTimeout(timeout).WithPolling(5*time.Millisecond).
+	r.Eventually(r.ids).WithArguments("flags=t").WithPolling(5*time.Millisecond).
 		Should(And(HaveLen(1), Not(Equal(before))), next)
 }
 
@@ -428,8 +427,7 @@ func TestNoPushIsMissedWhenAServerFailsWhilePasswordsChange(t *testing.T) {
 				stop()
 				pushing.Wait()
 				for _, key := range r.keys {
-					length, err := r.server.Client().LLen(t.Context(), key).Result()
-					r.Expect(err).NotTo(HaveOccurred())
+					length := must.Get(r.server.Client().LLen(t.Context(), key).Result())(r)
 					r.eventually(key, length)
 				}
 			})

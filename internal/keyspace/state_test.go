@@ -16,6 +16,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/test/kit/bubble"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -48,7 +49,7 @@ func (h *harness) eventuallyVerdict(id string, want verify.Verdict) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return h.verdicts[id]
-	}).WithTimeout(timeout).Should(Equal(want), id)
+	}).Should(Equal(want), id)
 }
 
 func TestTheSettingOfTheServerProves(t *testing.T) {
@@ -59,7 +60,7 @@ func TestTheSettingOfTheServerProves(t *testing.T) {
 	h.Expect(h.State("emails").Watchers).To(Equal(2))
 	h.Expect(h.State("emails").LastEvent).To(BeZero())
 	do(t, server, "rpush", "emails", 1)
-	h.Eventually(func() time.Time { return h.State("emails").LastEvent }).WithTimeout(timeout).ShouldNot(BeZero())
+	h.Eventually(func() time.Time { return h.State("emails").LastEvent }).ShouldNot(BeZero())
 }
 
 // A message that a worker has moved to a key in progress is not done yet.
@@ -72,10 +73,10 @@ func TestAnEndIsReportedOfFinalKeysOnly(t *testing.T) {
 	h.watch("other")
 	h.eventuallyVerdict("other", verify.Verdict{Reason: verify.ReasonSubscribed})
 	do(t, server, "rpush", "other", 1) // Events arrive in order, so all earlier ones have arrived.
-	h.Eventually(func() time.Time { return h.State("other").LastEvent }).WithTimeout(timeout).ShouldNot(BeZero())
+	h.Eventually(func() time.Time { return h.State("other").LastEvent }).ShouldNot(BeZero())
 	h.Expect(h.State("emails").LastEnd).To(BeZero())
 	do(t, server, "lrem", "taken", 0, 1)
-	h.Eventually(func() time.Time { return h.State("emails").LastEnd }).WithTimeout(timeout).ShouldNot(BeZero())
+	h.Eventually(func() time.Time { return h.State("emails").LastEnd }).ShouldNot(BeZero())
 }
 
 func TestAnEventProvesWhereTheSettingIsSecret(t *testing.T) {
@@ -164,13 +165,12 @@ func TestSilentGrowthDisproves(t *testing.T) {
 		do(t, server, "zadd", "untold", time.Now().UnixNano(), time.Now().String())
 		do(t, server, "lpush", "emails", 1)
 		began := time.Now()
-		depth, err := server.Client().LLen(t.Context(), "emails").Result()
-		h.Expect(err).NotTo(HaveOccurred())
+		depth := must.Get(server.Client().LLen(t.Context(), "emails").Result())(h)
 		if h.Observed("emails", "emails", depth, began) {
 			missed.Add(1)
 		}
 		return h.State("emails").Verdict
-	}).WithTimeout(timeout).Should(Equal(verify.Verdict{Reason: verify.ReasonNoEventsObserved}))
+	}).Should(Equal(verify.Verdict{Reason: verify.ReasonNoEventsObserved}))
 	h.Expect(missed.Load()).To(BeNumerically(">=", 1))
 	h.Expect(h.State("untold").Reason).To(Equal(verify.ReasonUnverified), "Observed was not called for its depth")
 	h.Expect(h.Observed("emails", "no such key", 1, time.Now())).To(BeFalse())
@@ -202,13 +202,13 @@ func TestAShortGapIsNotReported(t *testing.T) {
 				h.Ensure("emails", h.endpoint, list("emails"))
 				h.eventuallyJudged("emails", verify.ReasonSubscribed)
 				hangUp.Store(true)
-				h.Eventually(h.recorded.ended.Load).WithTimeout(timeout).Should(BeEquivalentTo(1))
+				h.Eventually(h.recorded.ended.Load).Should(BeEquivalentTo(1))
 				if reported {
 					h.eventuallyJudged("emails", verify.ReasonUnreachable)
 					h.eventuallyJudged("emails", verify.ReasonSubscribed)
 					return
 				}
-				h.Consistently(func() verify.Reason { return h.State("emails").Reason }).WithTimeout(2 * gap).
+				h.Consistently(h.reason).WithArguments("emails").WithTimeout(2 * gap).
 					Should(Equal(verify.ReasonSubscribed))
 				h.Expect(h.recorded.subscribed.Load()).To(BeTrue(), "the gap is over")
 			})
@@ -219,8 +219,7 @@ func TestAShortGapIsNotReported(t *testing.T) {
 // flagsOf returns the setting of the server.
 func flagsOf(t *testing.T, server *redistest.Server) verify.Flags {
 	t.Helper()
-	answer, err := server.Client().ConfigGet(t.Context(), verify.Parameter).Result()
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	answer := must.Get(server.Client().ConfigGet(t.Context(), verify.Parameter).Result())(NewWithT(t))
 	return verify.Flags(answer[verify.Parameter]).Known()
 }
 
@@ -233,7 +232,7 @@ func TestTheFlagsOfAClassThatComesLaterAreAdded(t *testing.T) {
 
 	h.Ensure("emails", h.endpoint, Key{Name: "emails", Class: verify.ClassStream})
 	h.Expect(h.State("emails").Reason).NotTo(Equal(verify.ReasonNotConfigured))
-	h.Eventually(func() verify.Flags { return flagsOf(t, server) }).WithTimeout(timeout).Should(BeEquivalentTo("KElgtx"))
+	h.Eventually(func() verify.Flags { return flagsOf(t, server) }).Should(BeEquivalentTo("KElgtx"))
 	h.eventuallyVerdict("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 	do(t, server, "xadd", "emails", "*", "field", "value")
 	h.eventuallyWoken("emails", coalesce.Growth, 1)

@@ -17,6 +17,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/node"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/test/kit/bubble"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
@@ -62,7 +63,7 @@ func (o *outage) push() {
 func (o *outage) allTracked() {
 	o.t.Helper()
 	for _, key := range o.keys {
-		o.Eventually(func() verify.Tracking { return o.State(key).Tracking }).WithTimeout(timeout).
+		o.Eventually(o.tracking).WithArguments(key).
 			WithPolling(time.Millisecond).Should(BeNumerically(">=", verify.TrackedUnproven), key)
 	}
 	o.allSeen()
@@ -77,8 +78,7 @@ func (o *outage) untracked() {
 func (o *outage) allSeen() {
 	o.t.Helper()
 	for _, key := range o.keys {
-		length, err := o.server.Client().LLen(o.t.Context(), key).Result()
-		o.Expect(err).NotTo(HaveOccurred())
+		length := must.Get(o.server.Client().LLen(o.t.Context(), key).Result())(o)
 		o.eventually(key, length)
 	}
 }
@@ -88,8 +88,7 @@ func TestNothingIsMissedWhenAServerOfTrackedKeysFails(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*outage){
 		"killed connections": func(o *outage) {
-			_, err := o.server.KillTracking(o.t.Context())
-			o.Expect(err).NotTo(HaveOccurred())
+			o.Expect(o.server.KillTracking(o.t.Context())).Error().NotTo(HaveOccurred())
 			o.push()
 		},
 		"no answers":          func(o *outage) { o.way.Strand(tcpproxy.ToClient); o.push() },
@@ -117,10 +116,9 @@ func TestNothingIsMissedWhenAServerOfTrackedKeysFails(t *testing.T) {
 			host, port, err := net.SplitHostPort(other.Addr())
 			o.Expect(err).NotTo(HaveOccurred())
 			do(o.t, o.server, "replicaof", host, port)
-			o.Eventually(func() int64 { return o.server.Client().LLen(o.t.Context(), o.keys[6]).Val() }).
-				WithTimeout(timeout).Should(BeEquivalentTo(9))
+			o.Eventually(func() int64 { return o.server.Client().LLen(o.t.Context(), o.keys[6]).Val() }).Should(BeEquivalentTo(9))
 			for _, key := range o.keys {
-				o.Eventually(o.depth).WithArguments(key).WithTimeout(timeout).Should(BeNumerically(">=", 3))
+				o.Eventually(o.depth).WithArguments(key).Should(BeNumerically(">=", 3))
 			}
 			do(o.t, other, "lpush", o.keys[0], 1)
 			o.eventually(o.keys[0], 4)
@@ -161,10 +159,9 @@ func TestPingsKeepATrackedConnectionFromBeingIdle(t *testing.T) {
 	h.Track("emails", h.endpoint, list("emails"))
 	h.eventuallyTracked("emails", verify.TrackedUnproven)
 	h.Eventually(func() string {
-		clients, err := server.Client().ClientList(t.Context()).Result()
-		h.Expect(err).NotTo(HaveOccurred())
+		clients := must.Get(server.Client().ClientList(t.Context()).Result())(h)
 		return clients
-	}).WithTimeout(timeout).Should(MatchRegexp(` age=([2-9]|\d\d+) idle=0 flags=t .* cmd=ping `), "nothing else is sent on it")
+	}).Should(MatchRegexp(` age=([2-9]|\d\d+) idle=0 flags=t .* cmd=ping `), "nothing else is sent on it")
 	h.Expect(h.recorded.trackings.Load()).To(BeEquivalentTo(1))
 }
 
@@ -189,8 +186,7 @@ func TestAServerThatNeverInvalidatesIsFoundByDepths(t *testing.T) {
 					return redistest.Usual
 				})
 				h.Track("emails", h.endpoint, list("emails"))
-				h.Eventually(func() verify.Tracking { return h.State("emails").Tracking }).WithTimeout(timeout).
-					Should(BeNumerically(">=", verify.TrackedUnproven))
+				h.Eventually(h.tracking).WithArguments("emails").Should(BeNumerically(">=", verify.TrackedUnproven))
 				missed := false
 				grow := func() verify.Tracking {
 					missed = h.Observed("emails", "emails", depth.Add(1), time.Now()) || missed
@@ -202,7 +198,7 @@ func TestAServerThatNeverInvalidatesIsFoundByDepths(t *testing.T) {
 					h.Consistently(grow).WithTimeout(8 * everySo).WithPolling(everySo).Should(Equal(verify.Tracked))
 					return
 				}
-				h.Eventually(grow).WithTimeout(timeout).WithPolling(everySo).Should(Equal(verify.NotTracked))
+				h.Eventually(grow).WithPolling(everySo).Should(Equal(verify.NotTracked))
 				h.Expect(missed).To(BeTrue())
 				h.Expect(h.State("emails").Announced()).To(BeFalse())
 			})

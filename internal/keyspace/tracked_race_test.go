@@ -16,6 +16,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -53,7 +54,7 @@ func (h *harness) switchSources(ctx context.Context, server *redistest.Server) {
 			flags, want = "", verify.ReasonNotConfigured
 		}
 		do(h.t, server, "config", "set", "notify-keyspace-events", flags)
-		h.Eventually(func() verify.Reason { return h.State("canary").Reason }).WithTimeout(timeout).Should(Equal(want))
+		h.Eventually(h.reason).WithArguments("canary").Should(Equal(want))
 	}
 }
 
@@ -150,13 +151,10 @@ func (n *naive) run(server *redistest.Server, keys []string) {
 
 // A push between the read and the beginning of the tracking is not reported. The last key has none, so a later push to it is reported.
 func TestPushesAreMissedIfAKeyIsArmedAfterItWasRead(t *testing.T) {
-	g := NewWithT(t)
 	h, server := newServed(t, redistest.Options{Events: redistest.NoEvents})
-	conn, err := h.pool.Conn(h.endpoint, 0).OpenWire(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(conn.Send([]string{"client", "tracking", "on"})).To(Succeed())
-	_, err = conn.Receive(timeout)
-	g.Expect(err).NotTo(HaveOccurred())
+	conn := must.Get(h.pool.Conn(h.endpoint, 0).OpenWire(t.Context()))(h)
+	h.Expect(conn.Send([]string{"client", "tracking", "on"})).To(Succeed())
+	h.Expect(conn.Receive(timeout)).Error().NotTo(HaveOccurred())
 	keys := []string{"a", "b", "c", "last"}
 	n := &naive{Wire: conn, t: t, seen: map[string]int64{}, between: func(key string) {
 		if key != "last" {
@@ -167,15 +165,15 @@ func TestPushesAreMissedIfAKeyIsArmedAfterItWasRead(t *testing.T) {
 	running.Go(func() { n.run(server, keys) })
 	defer running.Wait()
 	defer conn.Close()
-	g.Eventually(func() int {
+	h.Eventually(func() int {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return n.armed
-	}).WithTimeout(timeout).Should(Equal(len(keys)))
+	}).Should(Equal(len(keys)))
 	do(t, server, "lpush", "last", 1)
-	g.Eventually(func() map[string]int64 {
+	h.Eventually(func() map[string]int64 {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return maps.Clone(n.seen)
-	}).WithTimeout(timeout).Should(Equal(map[string]int64{"a": 0, "b": 0, "c": 0, "last": 1}))
+	}).Should(Equal(map[string]int64{"a": 0, "b": 0, "c": 0, "last": 1}))
 }

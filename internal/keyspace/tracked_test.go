@@ -6,11 +6,9 @@ package keyspace
 import (
 	"context"
 	"fmt"
-	"maps"
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,6 +20,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/test/kit/bubble"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -34,8 +33,7 @@ func newTracked(t *testing.T, prepare ...func(*harness)) (*harness, *redistest.S
 // eventuallyTracked waits until the tracking of the keys of an id is in this state.
 func (h *harness) eventuallyTracked(id string, want verify.Tracking) {
 	h.t.Helper()
-	h.Eventually(func() verify.Tracking { return h.State(id).Tracking }).
-		WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(want), id)
+	h.Eventually(h.tracking).WithArguments(id).WithPolling(time.Millisecond).Should(Equal(want), id)
 }
 
 func TestKeysAreTrackedWhereNothingIsConfigured(t *testing.T) {
@@ -55,52 +53,21 @@ func TestKeysAreTrackedWhereNothingIsConfigured(t *testing.T) {
 	h.Eventually(func() int { // The first one may come before the last push was read.
 		do(t, server, "rpop", "emails")
 		return h.count("emails", coalesce.Shrink)
-	}).WithTimeout(timeout).WithPolling(500 * time.Millisecond).Should(BeNumerically(">=", 1))
-	length, err := server.Client().LLen(t.Context(), "emails").Result()
-	h.Expect(err).NotTo(HaveOccurred())
+	}).WithPolling(500 * time.Millisecond).Should(BeNumerically(">=", 1))
+	length := must.Get(server.Client().LLen(t.Context(), "emails").Result())(h)
 	h.eventually("emails", length)
 }
 
 func TestEachTypeIsTracked(t *testing.T) {
 	h, server := newTracked(t)
-	for class, grow := range map[verify.Class][]any{
-		verify.ClassList: {"rpush", "key-l", 1}, verify.ClassSet: {"sadd", "key-s", 1}, verify.ClassHash: {"hset", "key-h", "a", 1},
-		verify.ClassSortedSet: {"zadd", "key-z", 1, "a"}, verify.ClassStream: {"xadd", "key-t", "*", "a", 1},
-	} {
-		id := string(rune(class))
-		h.Track(id, h.endpoint, Key{Name: "key-" + id, Class: class})
+	for class, push := range pushes {
+		key := fmt.Sprint(push[1])
+		id := "of the " + key // The name of an id is read as a list.
+		h.Track(id, h.endpoint, Key{Name: key, Class: class})
 		h.eventuallyWoken(id, coalesce.Confirmed, 1)
 		h.Expect(h.State(id).Reason).To(Equal(verify.Undecided), "there is no subscription")
-		do(t, server, grow...)
+		do(t, server, push...)
 		h.eventuallyWoken(id, coalesce.Growth, 1)
-	}
-}
-
-// FLUSHDB of any database invalidates all keys of all databases, and a change of a key in one database invalidates the key of
-// that name in the others.
-func TestFlushesAndOtherDatabasesLoseNothing(t *testing.T) {
-	h, server := newTracked(t)
-	const many = 1000
-	for i := range many {
-		h.Track(strconv.Itoa(i), h.endpoint, list(strconv.Itoa(i)))
-	}
-	for i := range many {
-		h.eventuallyWoken(strconv.Itoa(i), coalesce.Confirmed, 1)
-	}
-	other := server.Client().Conn()
-	defer func() { h.Expect(other.Close()).To(Succeed()) }()
-	must(t, other.Select(t.Context(), 2))
-	must(t, other.FlushDB(t.Context()))
-	must(t, other.LPush(t.Context(), "7", 1, 2, 3))
-	for i := range many {
-		do(t, server, "lpush", strconv.Itoa(i), 1)
-	}
-	for i := range many {
-		h.eventually(strconv.Itoa(i), 1)
-	}
-	must(t, server.Client().FlushAll(t.Context()))
-	for i := range many {
-		h.eventually(strconv.Itoa(i), 0)
 	}
 }
 
@@ -112,52 +79,25 @@ func TestKeysOfADatabaseAreTracked(t *testing.T) {
 	h.eventuallyWoken("emails", coalesce.Confirmed, 1)
 	other := server.Client().Conn()
 	defer func() { h.Expect(other.Close()).To(Succeed()) }()
-	must(t, other.Select(t.Context(), 3))
-	must(t, other.LPush(t.Context(), "emails", 1))
+	succeed(t, other.Select(t.Context(), 3))
+	succeed(t, other.LPush(t.Context(), "emails", 1))
 	h.eventuallyWoken("emails", coalesce.Growth, 1)
-}
-
-// trackedDatabases records which databases are tracked, by their numbers.
-type trackedDatabases struct {
-	*recorded
-	mu  sync.Mutex
-	all map[int]bool
-}
-
-func (d *trackedDatabases) Tracked(_ string, database int, tracked bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.all[database] = tracked
-}
-
-func (d *trackedDatabases) Untracked(_ string, database int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.all, database)
-}
-
-func (d *trackedDatabases) get() map[int]bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return maps.Clone(d.all)
 }
 
 // A metric that stays at 0 while notifications have taken the place of the tracking would look like an outage.
 func TestTheRecorderForgetsADatabaseThatIsNotTrackedAnyLonger(t *testing.T) {
-	recorded := &trackedDatabases{recorded: newRecorded(), all: map[int]bool{}}
-	h, server := newTracked(t, func(w *harness) { w.options.Recorder = recorded })
+	h, server := newTracked(t)
 	h.ensure("emails")
-	h.Eventually(recorded.get).WithTimeout(timeout).Should(Equal(map[int]bool{0: true}))
+	h.Eventually(h.recorded.databases).Should(Equal(map[int]bool{0: true}))
 	do(t, server, "config", "set", "notify-keyspace-events", "Klg")
-	h.Eventually(recorded.get).WithTimeout(timeout).Should(BeEmpty())
+	h.Eventually(h.recorded.databases).Should(BeEmpty())
 }
 
 func TestADatabaseThatMayNotBeTrackedIsRecorded(t *testing.T) {
-	recorded := &trackedDatabases{recorded: newRecorded(), all: map[int]bool{}}
-	h, server := newTracked(t, func(w *harness) { w.options.Recorder = recorded })
+	h, server := newTracked(t)
 	do(t, server, "acl", "setuser", "default", "-client|tracking")
 	h.ensure("emails")
-	h.Eventually(recorded.get).WithTimeout(timeout).Should(Equal(map[int]bool{0: false}))
+	h.Eventually(h.recorded.databases).Should(Equal(map[int]bool{0: false}))
 }
 
 // shortened returns intervals for tests.
@@ -177,8 +117,7 @@ func numberAfter(t *testing.T, info, name string) int {
 		return 0
 	}
 	digits := strings.IndexFunc(after, func(r rune) bool { return r < '0' || r > '9' })
-	number, err := strconv.Atoi(after[:digits])
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	number := must.Get(strconv.Atoi(after[:digits]))(NewWithT(t))
 	return number
 }
 
@@ -221,12 +160,14 @@ func (h *harness) trackMany(many int) (keys []string) {
 		h.Track(keys[i], h.endpoint, list(keys[i]))
 	}
 	for _, key := range keys {
-		h.Eventually(func() verify.Tracking { return h.State(key).Tracking }).WithTimeout(timeout).
+		h.Eventually(h.tracking).WithArguments(key).
 			WithPolling(time.Millisecond).ShouldNot(Equal(verify.NotTracked), key)
 	}
 	return keys
 }
 
+// FLUSHDB of any database invalidates all keys of all databases, and a change of a key in one database that of the same name
+// in the others.
 func TestTenThousandTrackedKeys(t *testing.T) {
 	h, server := newTracked(t)
 	many := 10_000
@@ -234,25 +175,29 @@ func TestTenThousandTrackedKeys(t *testing.T) {
 		many = 1_000 // There are still several round trips.
 	}
 	keys := h.trackMany(many)
+	other := server.Client().Conn()
+	defer func() { h.Expect(other.Close()).To(Succeed()) }()
+	succeed(t, other.Select(t.Context(), 2))
+	succeed(t, other.FlushDB(t.Context()))
+	succeed(t, other.LPush(t.Context(), keys[7], 1, 2, 3))
 	pipe := server.Client().Pipeline()
 	for _, key := range keys {
 		pipe.LPush(t.Context(), key, 1)
 	}
 	began := time.Now()
-	_, err := pipe.Exec(t.Context())
-	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(pipe.Exec(t.Context())).Error().NotTo(HaveOccurred())
 	for _, key := range keys {
 		h.eventually(key, 1)
 	}
 	taken := time.Since(began)
 	began = time.Now()
-	must(t, server.Client().FlushAll(t.Context()))
+	succeed(t, server.Client().FlushAll(t.Context()))
 	for _, key := range keys {
 		h.eventually(key, 0)
 	}
 	t.Logf("pushes read after %s, the flush after %s", taken, time.Since(began))
 	for _, key := range keys {
-		must(t, server.Client().LPush(t.Context(), key, 1))
+		succeed(t, server.Client().LPush(t.Context(), key, 1))
 	}
 	for _, key := range keys {
 		h.eventually(key, 1)
@@ -263,8 +208,7 @@ func TestTenThousandTrackedKeys(t *testing.T) {
 // calls returns how many times the server has run a command.
 func calls(t *testing.T, server *redistest.Server, command string) int {
 	t.Helper()
-	info, err := server.Client().Info(t.Context(), "commandstats").Result()
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	info := must.Get(server.Client().Info(t.Context(), "commandstats").Result())(NewWithT(t))
 	return numberAfter(t, info, "cmdstat_"+command+":calls=")
 }
 
@@ -274,12 +218,12 @@ func TestACorrectedTypeIsReadByItsCommandOnly(t *testing.T) {
 	h.Track("corrected", h.endpoint, list("emails"), list("other"))
 	h.eventuallyWoken("corrected", coalesce.Confirmed, 1)
 	do(t, server, "sadd", "emails", 1)
-	h.Eventually(func() string { return server.Client().Info(t.Context(), "errorstats").Val() }).WithTimeout(timeout).
+	h.Eventually(func() string { return server.Client().Info(t.Context(), "errorstats").Val() }).
 		Should(ContainSubstring("errorstat_WRONGTYPE"))
 	set := Key{Name: "emails", Class: verify.ClassSet}
 	h.Track("corrected", h.endpoint, set, list("other"))
 	do(t, server, "sadd", "emails", 2)
-	h.Eventually(func() int { return calls(t, server, "scard") }).WithTimeout(timeout).Should(Equal(1))
+	h.Eventually(func() int { return calls(t, server, "scard") }).Should(Equal(1))
 	h.Consistently(func() int { return calls(t, server, "scard") }).Should(Equal(1))
 }
 
@@ -301,7 +245,7 @@ func TestAKeyThatGetsItsTypeIsTrackedAtOnce(t *testing.T) {
 	h, server := newTracked(t, func(w *harness) { w.options.Timing.ForbiddenRetry = time.Hour })
 	do(t, server, "set", "emails", "no list")
 	h.Track("emails", h.endpoint, list("emails"), list("other"))
-	h.Eventually(func() int { return calls(t, server, "llen") }).WithTimeout(timeout).Should(BeNumerically(">=", 2))
+	h.Eventually(func() int { return calls(t, server, "llen") }).Should(BeNumerically(">=", 2))
 	before := h.count("emails", coalesce.Growth)
 	do(t, server, "del", "emails")
 	h.eventuallyWoken("emails", coalesce.Growth, before+1)
@@ -338,8 +282,7 @@ func TestAServerCostsLittle(t *testing.T) {
 		endpoint := auth.Endpoint{Address: server.Addr()}
 		h.Ensure(id, endpoint, lists...)
 		h.eventuallyTracked(id, verify.TrackedUnproven)
-		_, err := h.read(t.Context(), endpoint, id+"0")
-		h.Expect(err).NotTo(HaveOccurred())
+		h.Expect(h.read(t.Context(), endpoint, id+"0")).Error().NotTo(HaveOccurred())
 	}
 	use(first, "first")
 	before := goroutines()
@@ -349,13 +292,13 @@ func TestAServerCostsLittle(t *testing.T) {
 		others = append(others, server)
 		use(server, fmt.Sprint("other", i))
 	}
-	h.Eventually(func() int { return (goroutines() - before) / servers }).WithTimeout(timeout).Should(BeNumerically("<=", 4))
+	h.Eventually(func() int { return (goroutines() - before) / servers }).Should(BeNumerically("<=", 4))
 	t.Logf("%d goroutines for each server", (goroutines()-before)/servers)
 	for _, server := range others {
 		h.Eventually(func() (int, error) {
 			list, err := server.Client().ClientList(t.Context()).Result()
 			return strings.Count(list, "\n"), err
-		}).WithTimeout(timeout).Should(BeNumerically("<=", 1+2), "the connections of the operator, and this one")
+		}).Should(BeNumerically("<=", 1+2), "the connections of the operator, and this one")
 	}
 }
 

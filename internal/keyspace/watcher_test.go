@@ -23,6 +23,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/topology"
 	"miracle.dev/scaledjob-operator/test/kit/bubble"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -36,7 +37,7 @@ func TestAPushWakes(t *testing.T) {
 	for i := range elements {
 		elements[i] = i
 	}
-	must(t, server.Client().LPush(t.Context(), "emails", elements...))
+	succeed(t, server.Client().LPush(t.Context(), "emails", elements...))
 	h.eventually("emails", 1001)
 	h.Expect(h.count("emails", coalesce.Growth)).To(BeNumerically("<=", 2), "there were two events")
 	h.Expect(h.count("other", coalesce.Growth)).To(BeZero())
@@ -73,7 +74,7 @@ func TestEnsureMovesToAnotherServer(t *testing.T) {
 	h.eventuallyWoken("emails", coalesce.Confirmed, 2)
 	do(t, second, "lpush", "emails", 1)
 	h.eventually("emails", 1)
-	h.Eventually(subscriptions).WithArguments(t, first).WithTimeout(timeout).Should(BeEmpty())
+	h.eventuallySubscribed(first)
 }
 
 // A wake that is lost when the connection breaks shows only in the last depth, because the wakes for the interruption
@@ -97,17 +98,16 @@ func TestAWakeIsLostIfConfirmationsDoNotWake(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	do(t, server, "acl", "setuser", "default", "-client|tracking")
 	h := newHarness(t, server.Addr(), waking(coalesce.Growth))
-	keys := []string{channelPrefix + "emails", channelPrefix + "last"}
 	h.Ensure("emails", h.endpoint, list("emails"))
 	h.Ensure("last", h.endpoint, list("last"))
-	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(ConsistOf(keys))
+	h.eventuallySubscribed(server, "emails", "last")
 	_, err := server.Client().TxPipelined(t.Context(), func(pipe redis.Pipeliner) error {
 		pipe.ClientKillByFilter(t.Context(), "type", "pubsub")
 		pipe.LPush(t.Context(), "emails", 1)
 		return nil
 	})
 	h.Expect(err).NotTo(HaveOccurred())
-	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(ConsistOf(keys))
+	h.eventuallySubscribed(server, "emails", "last")
 	do(t, server, "lpush", "last", 1)
 	h.eventually("last", 1) // Events and wakes arrive in order.
 	h.Expect(h.depth("emails")).To(BeZero())
@@ -157,14 +157,14 @@ func TestForgedMessages(t *testing.T) {
 	}
 	do(t, server, "lpush", "emails", 1)
 	h.eventually("emails", 1)
-	h.Eventually(h.recorded.received.Load).WithTimeout(timeout).Should(BeEquivalentTo(len(forged)+1), "each was received")
+	h.Eventually(h.recorded.received.Load).Should(BeEquivalentTo(len(forged)+1), "each was received")
 	h.continues()
 
 	// A message that exceeds the limits ends the session, and the next session makes up for it.
 	for i, payload := range []string{strings.Repeat("x", 17<<10), strings.Repeat("x", 2<<20)} {
-		h.Eventually(h.recorded.subscribed.Load).WithTimeout(timeout).Should(BeTrue())
+		h.Eventually(h.recorded.subscribed.Load).Should(BeTrue())
 		do(t, server, "publish", channelPrefix+"emails", payload)
-		h.Eventually(h.recorded.ended.Load).WithTimeout(timeout).Should(BeEquivalentTo(i + 1))
+		h.Eventually(h.recorded.ended.Load).Should(BeEquivalentTo(i + 1))
 	}
 	do(t, server, "lpush", "emails", 1)
 	h.eventually("emails", 2)
@@ -185,9 +185,8 @@ func TestTenThousandChannelsOnOneConnection(t *testing.T) {
 		defer h.mu.Unlock()
 		return len(h.seen)
 	}
-	h.Eventually(confirmed).WithTimeout(timeout).Should(Equal(many))
-	clients, err := server.Client().ClientList(t.Context()).Result()
-	h.Expect(err).NotTo(HaveOccurred())
+	h.Eventually(confirmed).Should(Equal(many))
+	clients := must.Get(server.Client().ClientList(t.Context()).Result())(h)
 	h.Expect(strings.Count(clients, " sub=") - strings.Count(clients, " sub=0 ")).To(Equal(1))
 	h.Expect(clients).To(ContainSubstring(fmt.Sprintf(" sub=%d ", many)))
 
@@ -196,7 +195,7 @@ func TestTenThousandChannelsOnOneConnection(t *testing.T) {
 	for i := range many {
 		h.Forget(fmt.Sprintf("queue-%d", i))
 	}
-	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(BeEmpty())
+	h.eventuallySubscribed(server)
 }
 
 // The session survives the pause. A read during the pause fails, and no event repeats it.
@@ -209,7 +208,7 @@ func TestAServerThatAnswersAgainWakes(t *testing.T) {
 	h.Eventually(func() error {
 		_, err := h.read(t.Context(), h.endpoint, "emails")
 		return err
-	}).WithTimeout(timeout).Should(HaveOccurred())
+	}).Should(HaveOccurred())
 	before := h.count("emails", coalesce.Changed)
 	h.Expect(server.Resume()).To(Succeed())
 	h.eventuallyWoken("emails", coalesce.Changed, before+1)
@@ -259,16 +258,8 @@ func TestAPushIsMissedIfReadBeforeSubscribing(t *testing.T) {
 	h.readAtWake(t.Context(), coalesce.Wake{ID: named("emails")})
 	do(t, server, "lpush", "emails", 1)
 	h.Ensure("emails", h.endpoint, list("emails"))
-	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(ConsistOf(channelPrefix + "emails"))
+	h.eventuallySubscribed(server, "emails")
 	h.Consistently(h.depth).WithArguments("emails").Should(BeZero())
-}
-
-// subscriptions returns the channels that have a subscriber.
-func subscriptions(t *testing.T, server *redistest.Server) []string {
-	t.Helper()
-	channels, err := server.Client().PubSubChannels(t.Context(), "*").Result()
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return channels
 }
 
 func TestTheLifeOfAWatcher(t *testing.T) {
@@ -289,13 +280,13 @@ func TestTheLifeOfAWatcher(t *testing.T) {
 		h.eventuallySubscribed(server, "queue")
 		h.eventuallyJudged("early", verify.ReasonSubscribed)
 		h.eventuallyJudged("late", verify.ReasonSubscribed)
-		must(t, server.Client().LPush(t.Context(), "queue", 1))
+		succeed(t, server.Client().LPush(t.Context(), "queue", 1))
 		h.eventuallyWoken("early", coalesce.Growth, 1)
 		h.eventuallyWoken("late", coalesce.Growth, 1)
 	})
 	h.Ensure("too late", endpoint, list("queue"))
 	h.Forget("late")
-	must(t, server.Client().LPush(t.Context(), "queue", 1))
+	succeed(t, server.Client().LPush(t.Context(), "queue", 1))
 	g.Expect(h.count("early", coalesce.Growth)).To(Equal(1))
 	g.Expect(h.count("too late", coalesce.Confirmed)).To(BeZero())
 	g.Expect(h.count("forgotten", coalesce.Confirmed)).To(BeZero())
@@ -309,8 +300,8 @@ func TestForgetEndsWhatNobodyElseWatches(t *testing.T) {
 
 	h.Forget("a")
 	h.eventuallySubscribed(server, "both", "only-b")
-	must(t, server.Client().LPush(t.Context(), "only-a", 1))
-	must(t, server.Client().LPush(t.Context(), "both", 1))
+	succeed(t, server.Client().LPush(t.Context(), "only-a", 1))
+	succeed(t, server.Client().LPush(t.Context(), "both", 1))
 	h.eventuallyWoken("b", coalesce.Growth, 1)
 	h.Expect(h.count("a", coalesce.Growth)).To(BeZero())
 
@@ -329,7 +320,7 @@ func (h *harness) eventuallySubscribed(server *redistest.Server, keys ...string)
 	}
 	h.Eventually(func() ([]string, error) {
 		return server.Client().PubSubChannels(h.t.Context(), "*").Result()
-	}).WithTimeout(timeout).WithPolling(time.Millisecond).Should(ConsistOf(channels))
+	}).WithPolling(time.Millisecond).Should(ConsistOf(channels))
 }
 
 // The server was replaced, and the session moves to the new one before anything is confirmed there. Evidence from the
@@ -357,7 +348,7 @@ func TestEvidenceBeginsAnewWithTheFirstConfirmation(t *testing.T) {
 
 		replaced.Store(true)
 		hangUp.Store(true)
-		h.Eventually(waiting.Load).WithTimeout(timeout).Should(BeTrue())
+		h.Eventually(waiting.Load).Should(BeTrue())
 		secret.set("p1")
 		h.eventuallyJudged("emails", verify.ReasonUnverified)
 	})

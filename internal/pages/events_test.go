@@ -13,6 +13,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // hanging is an API server that answers nothing about one namespace.
@@ -53,9 +55,7 @@ func send(ctx context.Context, to http.RoundTripper, path string) int {
 }
 
 func TestEventsThatHangHoldUpNobodyElse(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		server := &hanging{path: eventsOf + "hostile/events"}
 		few := LimitEvents(server)
 		begun := time.Now()

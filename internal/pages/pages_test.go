@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 var errAway = errors.New("away")
@@ -71,8 +73,7 @@ func TestLimitResponseSize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			request, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+"?"+c.query, nil)
-			g.Expect(err).NotTo(HaveOccurred())
+			request := must.Get(http.NewRequestWithContext(t.Context(), c.method, server.URL+"?"+c.query, nil))(g)
 			response, err := api.Do(request)
 			if c.tooLarge {
 				g.Expect(err).To(MatchError(ErrTooLarge))

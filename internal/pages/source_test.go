@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // jobs is a source of Jobs whose pages may have this many bytes. A Job has as many as its name says.
@@ -96,9 +98,7 @@ func TestSourceFailsWithTheList(t *testing.T) {
 
 // An informer lists from the source, also if the API server would stream.
 func TestInformerOfASource(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		watched := make(chan metav1.ListOptions, 1)
 		from := &toolscache.ListWatch{
 			ListWithContextFunc: (&jobs{sizes: make([]int, 1200)}).list,

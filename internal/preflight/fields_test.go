@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // schemaProps is a schema of the CRD.
@@ -25,22 +27,18 @@ type schemaProps = apiextensionsv1.JSONSchemaProps
 func document(t *testing.T, change func(root *schemaProps)) []byte {
 	t.Helper()
 	g := NewWithT(t)
-	manifest, err := os.ReadFile("../../config/crd/bases/batch.miracle.dev_scaledjobs.yaml")
-	g.Expect(err).NotTo(HaveOccurred())
+	manifest := must.Get(os.ReadFile("../../config/crd/bases/batch.miracle.dev_scaledjobs.yaml"))(g)
 	var crd apiextensionsv1.CustomResourceDefinition
 	g.Expect(yaml.Unmarshal(manifest, &crd)).To(Succeed())
 	root := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 	change(root)
-	encoded, err := json.Marshal(root)
-	g.Expect(err).NotTo(HaveOccurred())
+	encoded := must.Get(json.Marshal(root))(g)
 	var schema map[string]any
 	g.Expect(json.Unmarshal(encoded, &schema)).To(Succeed())
 	schema["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": "batch.miracle.dev", "version": "v1", "kind": "ScaledJob"}}
-	encoded, err = json.Marshal(map[string]any{"components": map[string]any{"schemas": map[string]any{
+	return must.Get(json.Marshal(map[string]any{"components": map[string]any{"schemas": map[string]any{
 		"dev.miracle.batch.v1.ScaledJob": schema, "other": map[string]any{},
-	}}})
-	g.Expect(err).NotTo(HaveOccurred())
-	return encoded
+	}}}))(g)
 }
 
 // at changes the schema of a field below the root.
@@ -100,8 +98,7 @@ func TestCompareFields(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fields, err := CompareFields(document(t, c.change))
-			NewWithT(t).Expect(err).NotTo(HaveOccurred())
+			fields := must.Get(CompareFields(document(t, c.change)))(NewWithT(t))
 			NewWithT(t).Expect(fields).To(Equal(c.want))
 		})
 	}
@@ -110,13 +107,10 @@ func TestCompareFields(t *testing.T) {
 func TestDocumentsThatDoNotTell(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	_, err := CompareFields([]byte(`{"components":{"schemas":{"other":{}}}}`))
-	g.Expect(err).To(MatchError(ErrNotPublished))
-	_, err = CompareFields([]byte(`{"components":{"schemas":{"b":null}}}`))
-	g.Expect(err).To(MatchError(ErrNotPublished))
-	_, err = CompareFields([]byte(`{}`))
-	g.Expect(err).To(MatchError(ErrNotPublished))
-	_, err = CompareFields([]byte(`<html>`))
+	g.Expect(CompareFields([]byte(`{"components":{"schemas":{"other":{}}}}`))).Error().To(MatchError(ErrNotPublished))
+	g.Expect(CompareFields([]byte(`{"components":{"schemas":{"b":null}}}`))).Error().To(MatchError(ErrNotPublished))
+	g.Expect(CompareFields([]byte(`{}`))).Error().To(MatchError(ErrNotPublished))
+	_, err := CompareFields([]byte(`<html>`))
 	g.Expect(err).To(MatchError(ContainSubstring("OpenAPI document of batch.miracle.dev/v1")))
 }
 
@@ -141,8 +135,7 @@ func TestReadSchemasUpToTheLimit(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			client, err := discovery.NewDiscoveryClientForConfig(&rest.Config{Host: server.URL})
-			g.Expect(err).NotTo(HaveOccurred())
+			client := must.Get(discovery.NewDiscoveryClientForConfig(&rest.Config{Host: server.URL}))(g)
 			document, err := ReadSchemas(t.Context(), client.RESTClient())
 			if !c.read {
 				g.Expect(err).To(MatchError(ContainSubstring("larger than 8 MiB")))
@@ -159,9 +152,8 @@ func TestReadSchemasThatAreNotThere(t *testing.T) {
 	g := NewWithT(t)
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	client, err := discovery.NewDiscoveryClientForConfig(&rest.Config{Host: server.URL})
-	g.Expect(err).NotTo(HaveOccurred())
-	_, err = ReadSchemas(t.Context(), client.RESTClient())
+	client := must.Get(discovery.NewDiscoveryClientForConfig(&rest.Config{Host: server.URL}))(g)
+	_, err := ReadSchemas(t.Context(), client.RESTClient())
 	g.Expect(apierrors.IsNotFound(err)).To(BeTrue())
 }
 

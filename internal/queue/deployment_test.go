@@ -20,6 +20,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/topology"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -34,8 +35,7 @@ type deployed struct {
 func newDeployed(t *testing.T, mode auth.Mode, addresses ...string) *deployed {
 	t.Helper()
 	g := NewWithT(t)
-	endpoint, err := auth.ParseDeployment(mode, addresses)
-	g.Expect(err).NotTo(HaveOccurred())
+	endpoint := must.Get(auth.ParseDeployment(mode, addresses))(g)
 	if mode == auth.ModeSentinel {
 		endpoint.Sentinels = unique.Make(auth.Sentinels{MasterName: redistest.MasterName})
 	}
@@ -89,16 +89,6 @@ func clusterClient(t *testing.T, s *redistest.Sharded) *redis.ClusterClient {
 	return client
 }
 
-// notOwner returns a master that does not have the slot of a key.
-func (d *deployed) notOwner(s *redistest.Sharded, key string) *redistest.Server {
-	owner, err := s.Owner(d.t.Context(), s.Nodes[0], key)
-	d.Expect(err).NotTo(HaveOccurred())
-	if owner == s.Nodes[0] {
-		return s.Nodes[1]
-	}
-	return s.Nodes[0]
-}
-
 // Of one stream, pending entries were trimmed. Of the other one, Redis does not say how many entries the group has not read.
 // Both are counted on the owner of a slot, and on the server that the slot is moved to, and not guessed.
 func TestStreamsAreCountedWhileTheirSlotIsMoved(t *testing.T) {
@@ -129,8 +119,7 @@ func TestStreamsAreCountedWhileTheirSlotIsMoved(t *testing.T) {
 	d.Expect(client.XTrimMaxLen(t.Context(), trimmed, 2).Err()).To(Succeed())
 	d.eventually(read, 2, 0)
 
-	move, err := s.BeginMigration(t.Context(), trimmed, d.notOwner(s, trimmed))
-	d.Expect(err).NotTo(HaveOccurred())
+	move := must.Get(s.BeginMigration(t.Context(), trimmed, must.Get(s.NotOwner(t.Context(), trimmed))(d)))(d)
 	d.Expect(move.MoveKeys(t.Context())).To(Succeed())
 	d.eventually(read, 2, 0)
 	d.never(read, 2, 0)
@@ -155,9 +144,8 @@ func TestKeysOfAClusterAreReadWhereTheyAre(t *testing.T) {
 		queue.Queue{Key: "{c}busy", InProgress: true}, queue.Queue{Key: "absent"})
 	d.eventually(spread, 1, 2, 3, 1, 0)
 
-	to := d.notOwner(s, "{c}waiting")
-	move, err := s.BeginMigration(t.Context(), "{c}waiting", to)
-	d.Expect(err).NotTo(HaveOccurred())
+	to := must.Get(s.NotOwner(t.Context(), "{c}waiting"))(d)
+	move := must.Get(s.BeginMigration(t.Context(), "{c}waiting", to))(d)
 	d.eventually(spread, 1, 2, 3, 1, 0)
 	push("{c}new") // It does not exist where the slot is, so it is made where the slot goes to.
 	some := d.counts(queue.Queue{Key: "{c}waiting"}, queue.Queue{Key: "{c}new", InProgress: true})
@@ -168,7 +156,7 @@ func TestKeysOfAClusterAreReadWhereTheyAre(t *testing.T) {
 
 	// The operator is the user default.
 	d.Expect(to.Client().Do(t.Context(), "acl", "setuser", "default", "-asking").Err()).To(Succeed())
-	_, err = one()
+	_, err := one()
 	d.Expect(failure.Classify(err)).To(And(
 		HaveField("Reason", failure.ReasonPermissionDenied), HaveField("Message", ContainSubstring("+asking"))))
 	d.Expect(to.Client().Do(t.Context(), "acl", "setuser", "default", "+asking").Err()).To(Succeed())
@@ -201,8 +189,7 @@ func TestADemotedMasterIsNotRead(t *testing.T) {
 			return err
 		}).WithTimeout(timeout / 60).Should(MatchError(failure.ErrNotMaster))
 	}
-	length, err := old.Client().LLen(t.Context(), "emails").Result()
-	d.Expect(err).NotTo(HaveOccurred())
+	length := must.Get(old.Client().LLen(t.Context(), "emails").Result())(d)
 	d.Expect(length).To(BeEquivalentTo(2), "the control: it answers")
 	d.Expect(old.Client().Do(t.Context(), "replicaof", "no", "one").Err()).To(Succeed())
 	d.eventually(read, 2)
@@ -258,8 +245,7 @@ func TestAReadCountsOnlyIfTheQueueIsStillThere(t *testing.T) {
 	}
 	g.Eventually(func() ([]queue.Count, error) { return observe(at(before)) }).Should(HaveExactElements(HaveField("Waiting", int64(2))))
 	g.Eventually(func() ([]queue.Count, error) { return observe(at(before), at(after)) }).Should(HaveExactElements(HaveField("Waiting", int64(1))))
-	_, err := observe(at(before), topology.Route{})
-	g.Expect(err).To(MatchError(failure.ErrBusy))
+	g.Expect(observe(at(before), topology.Route{})).Error().To(MatchError(failure.ErrBusy))
 }
 
 // A message that is waiting on the old master may be in progress on the new one. It must not count twice.
@@ -287,7 +273,7 @@ func TestManySlowServersHoldUpAReadForALimitedTime(t *testing.T) {
 	for i := range servers {
 		server := redistest.NewScripted(t, func(args []string) string {
 			if args[0] != "llen" {
-				return ""
+				return redistest.Usual
 			}
 			asked.Add(1)
 			<-time.After(delay)
@@ -320,18 +306,8 @@ func observeAt(t *testing.T, at queue.Directory, queues ...queue.Queue) ([]queue
 // was to be moved to never had this key.
 func TestMovedIsNotAsk(t *testing.T) {
 	t.Parallel()
-	old := redistest.NewScripted(t, func(args []string) string {
-		if args[0] == "llen" {
-			return "-MOVED 1 127.0.0.1:1\r\n"
-		}
-		return redistest.Usual
-	})
-	importing := redistest.NewScripted(t, func(args []string) string {
-		if args[0] == "asking" {
-			return "+OK\r\n"
-		}
-		return redistest.Usual // An empty list.
-	})
+	old := redistest.NewScripted(t, redistest.Replies{"llen": "-MOVED 1 127.0.0.1:1\r\n"}.Script)
+	importing := redistest.NewScripted(t, redistest.Replies{"asking": "+OK\r\n"}.Script) // It has an empty list.
 	counts, err := observeAt(t, moving(old, importing), queue.Queue{Key: "emails"})
 	NewWithT(t).Expect(failure.Classify(err)).To(And(HaveField("Reason", failure.ReasonUnreachable),
 		HaveField("Message", ContainSubstring("is moving the slot of a key"))), "%v", counts)
@@ -365,8 +341,7 @@ func TestAMessageThatIsTakenToAnotherSlotDoesNotCountTwice(t *testing.T) {
 		return redistest.Usual
 	})
 	at := places{busy: {Address: mixed.Addr()}, waits: {Address: mixed.Addr()}, elsewhere: {Address: other.Addr()}}
-	counts, err := observeAt(t, at, inProgress(busy), inProgress(elsewhere), waiting(waits))
-	g.Expect(err).NotTo(HaveOccurred())
+	counts := must.Get(observeAt(t, at, inProgress(busy), inProgress(elsewhere), waiting(waits)))(g)
 	g.Expect(queue.Counts(counts).Outstanding()).To(BeNumerically("<=", 1))
 }
 
@@ -376,15 +351,8 @@ func TestAMessageThatIsTakenWhileItsSlotMovesDoesNotCountTwice(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var taken atomic.Bool
-	old := redistest.NewScripted(t, func(args []string) string {
-		switch args[0] {
-		case "multi":
-			return "+OK\r\n"
-		case "llen", "exec":
-			return "-ASK 1 127.0.0.1:1\r\n"
-		}
-		return redistest.Usual
-	})
+	const elsewhere = "-ASK 1 127.0.0.1:1\r\n"
+	old := redistest.NewScripted(t, redistest.Replies{"multi": "+OK\r\n", "llen": elsewhere, "exec": elsewhere}.Script)
 	importing := redistest.NewScripted(t, func(args []string) string {
 		switch {
 		case args[0] == "asking":
@@ -396,7 +364,6 @@ func TestAMessageThatIsTakenWhileItsSlotMovesDoesNotCountTwice(t *testing.T) {
 		}
 		return ":0\r\n"
 	})
-	counts, err := observeAt(t, moving(old, importing), waiting("{a}waiting"), inProgress("{a}busy"))
-	g.Expect(err).NotTo(HaveOccurred())
+	counts := must.Get(observeAt(t, moving(old, importing), waiting("{a}waiting"), inProgress("{a}busy")))(g)
 	g.Expect(queue.Counts(counts).Outstanding()).To(BeNumerically("<=", 1))
 }

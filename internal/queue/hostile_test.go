@@ -19,16 +19,25 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/topology"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
 // answering reads queues from a server that gives these answers to some commands. It returns the result.
 func answering(t *testing.T, answers map[string]string, queues ...queue.Queue) ([]queue.Count, error) {
 	t.Helper()
-	server := redistest.NewScripted(t, func(args []string) string { return answers[args[0]] })
+	server := redistest.NewScripted(t, redistest.Replies(answers).Script)
 	source := queue.Source{Endpoint: auth.Endpoint{Address: server.Addr()}, Queues: queues, CountLimit: countLimit}
 	counts, err := newReader(t).Observe(t.Context(), source)
 	return numbers(counts), err
+}
+
+// withoutTransactions adds the replies of a server that has no transactions.
+func withoutTransactions(answers map[string]string) redistest.Replies {
+	const unknown = "-ERR unknown command\r\n"
+	all := redistest.Replies{"multi": unknown, "exec": unknown}
+	maps.Copy(all, answers)
+	return all
 }
 
 // info returns a reply to XINFO GROUPS in RESP2, with one group.
@@ -89,14 +98,13 @@ func TestAnswersThatMakeNoSenseAreErrors(t *testing.T) {
 		"pending below nothing":   {jobs, gone("*4\r\n:-1\r\n+0-1\r\n+0-1\r\n*0\r\n", firstEntry), "negative"},
 		"pending of a bad ID":     {jobs, gone("*4\r\n:1\r\n+0-1\r\n+x\r\n*0\r\n", firstEntry), "malformed"},
 		"pending, then an error":  {jobs, gone("-WRONGTYPE\r\n", firstEntry), "WRONGTYPE"},
+		"pending, not loaded":     {jobs, gone("-LOADING not yet\r\n", firstEntry), "LOADING"},
 		"a first of a bad ID":     {jobs, gone("*4\r\n:1\r\n+0-1\r\n+0-1\r\n*0\r\n", "*1\r\n*1\r\n+1\r\n"), "malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			answers := map[string]string{
-				"multi": "-ERR unknown command\r\n", "exec": "-ERR unknown command\r\n", "xlen": ":200\r\n", "zcount": ":0\r\n",
-			}
+			answers := withoutTransactions(map[string]string{"xlen": ":200\r\n", "zcount": ":0\r\n"})
 			maps.Copy(answers, c.answer)
 			counts, err := answering(t, answers, c.is)
 			g.Expect(err).To(MatchError(ContainSubstring(c.says)))
@@ -109,19 +117,9 @@ func TestAnswersThatMakeNoSenseAreErrors(t *testing.T) {
 // No answer is no empty stream.
 func TestAnAnswerThatDoesNotComeIsAnError(t *testing.T) {
 	t.Parallel()
-	server := redistest.NewScripted(t, func(args []string) string {
-		switch args[0] {
-		case "multi", "exec":
-			return "-ERR unknown command\r\n"
-		case "xlen":
-			return ":200\r\n"
-		case "xinfo":
-			return info("+pending", ":0", "+last-delivered-id", "+0-1", "+lag", "_")
-		case "xrange":
-			return redistest.Nothing
-		}
-		return redistest.Usual
-	})
+	server := redistest.NewScripted(t, withoutTransactions(map[string]string{
+		"xlen": ":200\r\n", "xinfo": info("+pending", ":0", "+last-delivered-id", "+0-1", "+lag", "_"), "xrange": redistest.Nothing,
+	}).Script)
 	pool := startPoolOf(t, connection.Options{CallTimeout: 200 * time.Millisecond})
 	source := queue.Source{Endpoint: auth.Endpoint{Address: server.Addr()}, Queues: []queue.Queue{jobs}, CountLimit: countLimit}
 	counts, err := queue.NewReader(pool, topology.New(pool, logr.Discard())).Observe(t.Context(), source)
@@ -159,10 +157,9 @@ func TestGroupsAreUnderstoodInBothProtocols(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			answers := map[string]string{
-				"multi": "-ERR unknown command\r\n", "exec": "-ERR unknown command\r\n",
+			answers := withoutTransactions(map[string]string{
 				"xlen": ":200\r\n", "xinfo": c.reply, "xrange": cmp.Or(c.entries, "*0\r\n"), "xpending": "-ERR unknown command\r\n",
-			}
+			})
 			g.Expect(answering(t, answers, jobs)).To(Equal([]queue.Count{c.counted}))
 		})
 	}
@@ -186,11 +183,8 @@ func TestScoresAreUnderstoodInBothProtocols(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			answers := map[string]string{
-				"multi": "-ERR unknown command\r\n", "exec": "-ERR unknown command\r\n", "zcount": ":3\r\n", "zrange": c.reply,
-			}
-			counts, err := answering(t, answers, due)
-			g.Expect(err).NotTo(HaveOccurred())
+			answers := withoutTransactions(map[string]string{"zcount": ":3\r\n", "zrange": c.reply})
+			counts := must.Get(answering(t, answers, due))(g)
 			g.Expect(counts[0].Waiting).To(BeEquivalentTo(3))
 			g.Expect(counts[0].NextDue.IsZero()).To(Equal(c.unix == 0))
 			if c.unix != 0 {

@@ -11,14 +11,14 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // oldest returns since when the oldest message of each queue is outstanding, in seconds since 1970; 0 if that is not known.
 func (s *scene) oldest(queues ...queue.Queue) []int64 {
 	s.t.Helper()
 	source := queue.Source{Endpoint: s.endpoint, Queues: queues, CountLimit: countLimit}
-	counts, err := s.reader.Observe(s.t.Context(), source)
-	s.Expect(err).NotTo(HaveOccurred())
+	counts := must.Get(s.reader.Observe(s.t.Context(), source))(s)
 	times, _ := s.reader.Oldest(s.t.Context(), source, counts, make([]time.Time, len(queues)))
 	seconds := make([]int64, len(times))
 	for i, at := range times {

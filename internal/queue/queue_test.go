@@ -21,6 +21,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/topology"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -131,16 +132,13 @@ func (s *scene) expectRefusal(reason failure.Reason, queues ...queue.Queue) {
 // calls returns how often the server has run a command since its statistics were reset.
 func (s *scene) calls(command string) int {
 	s.t.Helper()
-	stats, err := s.server.Client().Info(s.t.Context(), "commandstats").Result()
-	s.Expect(err).NotTo(HaveOccurred())
+	stats := must.Get(s.server.Client().Info(s.t.Context(), "commandstats").Result())(s)
 	line := regexp.MustCompile(`cmdstat_` + regexp.QuoteMeta(command) + `:calls=(\d+),.*rejected_calls=(\d+)`).FindStringSubmatch(stats)
 	if line == nil {
 		return 0
 	}
-	done, err := strconv.Atoi(line[1])
-	s.Expect(err).NotTo(HaveOccurred())
-	rejected, err := strconv.Atoi(line[2])
-	s.Expect(err).NotTo(HaveOccurred())
+	done := must.Get(strconv.Atoi(line[1]))(s)
+	rejected := must.Get(strconv.Atoi(line[2]))(s)
 	return done + rejected
 }
 

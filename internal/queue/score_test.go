@@ -10,6 +10,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 var units = []Unit{Seconds, Milliseconds, Nanoseconds, BullMQ}
@@ -54,8 +56,7 @@ func FuzzScores(f *testing.F) {
 		}
 		g := NewWithT(t)
 		g.Expect(at.Unix()).To(And(BeNumerically(">=", 0), BeNumerically("<=", lastSecond)))
-		due, err := strconv.ParseFloat(lastDue(at, unit), 64)
-		g.Expect(err).NotTo(HaveOccurred())
+		due := must.Get(strconv.ParseFloat(lastDue(at, unit), 64))(g)
 		g.Expect(due).To(BeNumerically(">=", score))
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
@@ -40,8 +41,7 @@ func (s *scene) addEntries(first, last int, value string) {
 func (s *scene) startInTheMiddle(after int) {
 	s.t.Helper()
 	s.do(fmt.Sprintf("xgroup create jobs workers 0-%d", after))
-	info, err := s.server.Client().XInfoGroups(s.t.Context(), "jobs").Result()
-	s.Expect(err).NotTo(HaveOccurred())
+	info := must.Get(s.server.Client().XInfoGroups(s.t.Context(), "jobs").Result())(s)
 	s.Expect(info[0].Lag).To(BeEquivalentTo(-1), "the server does not know the lag")
 	s.do("config resetstat")
 }

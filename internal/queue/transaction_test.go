@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -46,26 +45,15 @@ func TestOnlyServersWithoutTransactionsAreReadWithoutThem(t *testing.T) {
 		t.Run(refusal, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			var multis atomic.Int32
-			server := redistest.NewScripted(t, func(args []string) string {
-				switch args[0] {
-				case "multi":
-					multis.Add(1)
-					return refusal
-				case "exec":
-					return "-ERR EXEC without MULTI\r\n"
-				}
-				return redistest.Usual
-			})
+			server := redistest.NewScripted(t, redistest.Replies{"multi": refusal, "exec": "-ERR EXEC without MULTI\r\n"}.Script)
 			source := queue.Source{
 				Endpoint: auth.Endpoint{Address: server.Addr()}, Queues: []queue.Queue{waiting("a"), waiting("b")}, CountLimit: countLimit,
 			}
 			reader := newReader(t)
 			for range 3 {
-				_, err := reader.Observe(t.Context(), source)
-				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(reader.Observe(t.Context(), source)).Error().NotTo(HaveOccurred())
 			}
-			g.Expect(multis.Load() == 3).To(Equal(again), "%d transactions", multis.Load())
+			g.Expect(server.Count("multi") == 3).To(Equal(again), "%d transactions", server.Count("multi"))
 		})
 	}
 }

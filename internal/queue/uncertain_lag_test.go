@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // If a stream is trimmed, for example by XADD … MAXLEN, it loses entries that a slow group has not read yet. Redis 7.0
@@ -114,17 +115,14 @@ func entry(id string) int {
 // expectTruth compares an observation with the result of reading the whole stream.
 func (s *scene) expectTruth(t *rapid.T) {
 	ctx, client := s.t.Context(), s.server.Client()
-	groups, err := client.XInfoGroups(ctx, "jobs").Result()
-	s.Expect(err).NotTo(HaveOccurred())
-	behind, err := client.XRange(ctx, "jobs", "("+groups[0].LastDeliveredID, "+").Result()
-	s.Expect(err).NotTo(HaveOccurred())
+	groups := must.Get(client.XInfoGroups(ctx, "jobs").Result())(s)
+	behind := must.Get(client.XRange(ctx, "jobs", "("+groups[0].LastDeliveredID, "+").Result())(s)
 	want := queue.Count{Waiting: int64(len(behind))}
 	pending, err := client.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: "jobs", Group: "workers", Start: "-", End: "+", Count: 1000}).Result()
 	s.Expect(err).NotTo(HaveOccurred())
 	given := int64(0)
 	for _, each := range pending {
-		older, err := client.XRangeN(ctx, "jobs", "-", each.ID, 1).Result()
-		s.Expect(err).NotTo(HaveOccurred())
+		older := must.Get(client.XRangeN(ctx, "jobs", "-", each.ID, 1).Result())(s)
 		want.Trimmed = want.Trimmed || len(older) == 0
 		if len(older) > 0 {
 			want.InProgress++

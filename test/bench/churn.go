@@ -40,7 +40,7 @@ type churn struct {
 // measureChurn has workers finish Jobs of one ScaledJob that has many messages left, in turns of the loop and of the
 // operator: each Job that has finished is to be replaced by another. The loop replaces them unasked; the operator also
 // reads the depth, prunes and reports.
-func measureChurn(ctx context.Context, p *pair, _ sizes) (result []results.Figure, err error) {
+func measureChurn(ctx context.Context, p *pair, _ choices) (result []results.Figure, err error) {
 	workers, process, err := p.startChurn(ctx)
 	if err != nil {
 		return nil, err

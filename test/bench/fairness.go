@@ -30,7 +30,7 @@ const (
 // measureFairness has a burst come to one ScaledJob of the operator, and meanwhile single messages to its others and,
 // in turns with those, to the loop. The operator makes the Jobs of the burst, so that the API server and the machine
 // are as busy for both. The loop has nothing else to do: what the operator takes longer is what its own queueing adds.
-func measureFairness(ctx context.Context, p *pair, _ sizes) (all []results.Figure, err error) {
+func measureFairness(ctx context.Context, p *pair, _ choices) (all []results.Figure, err error) {
 	others, err := p.rival.siblings(ctx, "single", fairOthers, asItIs)
 	if err != nil {
 		return nil, err

@@ -94,7 +94,7 @@ func (t *tally) figures() (all []results.Figure) {
 
 // measureKEDA has the operator, and then KEDA with each of its settings, do the same work in turns with the minimal loop.
 // No two of them run at the same time.
-func measureKEDA(ctx context.Context, p *pair, size sizes) ([]results.Figure, error) {
+func measureKEDA(ctx context.Context, p *pair, only choices) ([]results.Figure, error) {
 	const roundsPart = 6
 	program, err := keda.Build(ctx, os.Stderr)
 	if err != nil {
@@ -104,7 +104,7 @@ func measureKEDA(ctx context.Context, p *pair, size sizes) ([]results.Figure, er
 		return nil, err
 	}
 	found := &tally{}
-	if err := p.compete(ctx, found, size.samples, max(1, size.rounds/roundsPart)); err != nil {
+	if err := p.compete(ctx, found, samples, rounds/roundsPart); err != nil {
 		return nil, err
 	}
 	if err := p.stopOperator(ctx); err != nil {
@@ -118,10 +118,10 @@ func measureKEDA(ctx context.Context, p *pair, size sizes) ([]results.Figure, er
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range size.rivals {
+	for _, r := range only.rivals {
 		*interval, served.name = r.interval, r.name
 		now := &pair{setting: p.setting, rival: served, interval: r.interval, shown: p.shown}
-		if err := now.runKEDA(ctx, program, r, found, size); err != nil {
+		if err := now.runKEDA(ctx, program, r, found); err != nil {
 			return found.figures(), fmt.Errorf("%s: %w", r.name, err)
 		}
 	}
@@ -129,7 +129,7 @@ func measureKEDA(ctx context.Context, p *pair, size sizes) ([]results.Figure, er
 }
 
 // runKEDA runs KEDA with some settings. It ends the work if KEDA ends.
-func (p *pair) runKEDA(ctx context.Context, program keda.Program, r rival, found *tally, size sizes) error {
+func (p *pair) runKEDA(ctx context.Context, program keda.Program, r rival, found *tally) error {
 	running, err := program.Start(ctx, keda.Options{Cluster: p.control, Namespace: p.rival.sj.Namespace, Settings: r.settings})
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (p *pair) runKEDA(ctx context.Context, program keda.Program, r rival, found
 	}()
 	err = p.rival.create(working)
 	if err == nil {
-		err = p.compete(working, found, max(1, size.samples/r.samplesPart), max(1, size.rounds/r.roundsPart))
+		err = p.compete(working, found, samples/r.samplesPart, rounds/r.roundsPart)
 	}
 	if err == nil {
 		err = errors.Join(p.rival.remove(working), p.awaitKEDA(working, 0))

@@ -42,9 +42,11 @@ import (
 // timeout bounds the whole run.
 const timeout = 3 * time.Hour
 
-// sizes say how much is measured.
-type sizes struct {
-	samples, rounds int
+// Of single messages there are samples, and of bursts rounds.
+const samples, rounds = 400, 20
+
+// choices are what some measurements can be limited to.
+type choices struct {
 	// scale are numbers of ScaledJobs.
 	scale  []int
 	rivals []rival
@@ -53,7 +55,7 @@ type sizes struct {
 // measurement is one of those to choose from.
 type measurement struct {
 	name string
-	take func(context.Context, *pair, sizes) ([]results.Figure, error)
+	take func(context.Context, *pair, choices) ([]results.Figure, error)
 	// onDemand says that it is only taken by its name.
 	onDemand bool
 }
@@ -70,7 +72,7 @@ var measurements = []measurement{
 
 // options are what the command line asks for.
 type options struct {
-	sizes
+	choices
 
 	names []string // of measurements
 	file  string
@@ -95,13 +97,10 @@ func main() {
 }
 
 func parse(set *flag.FlagSet, args []string) (*options, error) {
-	const samples, rounds = 400, 20
-	opts := &options{sizes: sizes{scale: []int{1, 100, 1000, 10_000}, rivals: rivals()}}
+	opts := &options{choices: choices{scale: []int{1, 100, 1000, 10_000}, rivals: rivals()}}
 	measure := set.String("measure", "", "What to measure, separated by commas: "+list(false)+", which is the default, "+list(true)+".")
 	kedas := set.String("contenders", "", "Which settings of KEDA do the same work: keda for all, or some of keda-1s-best,keda-1s,keda-30s. Unless -measure says more, only that is measured.")
 	scale := set.String("scale", "", "With how many ScaledJobs to measure scale, separated by commas.")
-	set.IntVar(&opts.samples, "samples", samples, "How many single messages to push to each, at least 2.")
-	set.IntVar(&opts.rounds, "rounds", rounds, "How many bursts to push to each, at least 1.")
 	set.StringVar(&opts.file, "json", "", "Where to write the figures as JSON, after each measurement.")
 	set.BoolVar(&opts.guard, "guard", false, "Fail if the operator is slower than in the committed results.")
 	err := set.Parse(args)
@@ -122,8 +121,8 @@ func parse(set *flag.FlagSet, args []string) (*options, error) {
 			err = errors.Join(err, fmt.Errorf("there is no measurement %q", name))
 		}
 	}
-	if opts.samples < 2 || opts.rounds < 1 || set.NArg() > 0 {
-		err = errors.Join(err, errors.New("there is too little to measure, or an argument too many"))
+	if set.NArg() > 0 {
+		err = errors.Join(err, errors.New("there is an argument too many"))
 	}
 	return opts, err
 }
@@ -209,7 +208,7 @@ func (o *options) measure(ctx context.Context, out, log io.Writer, names []strin
 // take adds what one measurement has found, and prints it.
 func (o *options) take(ctx context.Context, out, log io.Writer, s *setting, run *results.Run, m *measurement) error {
 	shown := progress.Start(log, "measuring "+m.name)
-	figures, err := m.take(ctx, &pair{setting: s, rival: s.operator, shown: shown}, o.sizes)
+	figures, err := m.take(ctx, &pair{setting: s, rival: s.operator, shown: shown}, o.choices)
 	shown.Stop()
 	if len(figures) == 0 {
 		return err

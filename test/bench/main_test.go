@@ -52,7 +52,7 @@ func TestCommandLine(t *testing.T) {
 	}
 	for wrong, expected := range map[string]string{
 		"-measure=jobs": `there is no measurement "jobs"`, "-contenders=kueue": `"kueue" is neither keda`,
-		"-scale=1,,2": `"" is not a number`, "-scale=0": `"0" is not a number`, "-samples=1": "too little", "-rounds=0": "too little", "more": "too many",
+		"-scale=1,,2": `"" is not a number`, "-scale=0": `"0" is not a number`, "more": "too many",
 	} {
 		_, err := parsed(wrong)
 		g.Expect(err).To(MatchError(ContainSubstring(expected)), wrong)

@@ -46,13 +46,13 @@ type scale struct {
 }
 
 // measureScale takes what each number of ScaledJobs costs. The operator is started again for each.
-func measureScale(ctx context.Context, p *pair, size sizes) (all []results.Figure, err error) {
-	for _, count := range size.scale {
+func measureScale(ctx context.Context, p *pair, only choices) (all []results.Figure, err error) {
+	for _, count := range only.scale {
 		s := &scale{pair: p, members: subjects{p.rival}}
 		for i := range count - 1 {
 			s.members = append(s.members, p.rival.sibling(fmt.Sprintf("queue-%d", i)))
 		}
-		if err := s.take(ctx, max(2, size.samples/scaleSamplesPart)); err != nil {
+		if err := s.take(ctx, samples/scaleSamplesPart); err != nil {
 			return nil, fmt.Errorf("with %d ScaledJobs: %w", count, err)
 		}
 		all = append(all, s.all...)

@@ -12,8 +12,8 @@ import (
 )
 
 // measureLatency pushes single messages to queues whose Jobs are all there.
-func measureLatency(ctx context.Context, p *pair, size sizes) ([]results.Figure, error) {
-	took, _, err := p.latency(ctx, subjects{p.rival}, size.samples)
+func measureLatency(ctx context.Context, p *pair, _ choices) ([]results.Figure, error) {
+	took, _, err := p.latency(ctx, subjects{p.rival}, samples)
 	if err != nil {
 		return nil, err
 	}
@@ -36,9 +36,9 @@ func (p *pair) quantiles(work string, took values) (p50, p99 results.Figure) {
 // measureBursts compares the rates of all rounds together, which all had the same work: their harmonic means. In a round in
 // which the API server collects garbage, it is much slower than in another one, so a median would be that of rounds with
 // or of rounds without.
-func measureBursts(ctx context.Context, p *pair, size sizes) ([]results.Figure, error) {
+func measureBursts(ctx context.Context, p *pair, _ choices) ([]results.Figure, error) {
 	const warmUp = 1
-	rates, _, err := p.bursts(ctx, size.rounds, warmUp)
+	rates, _, err := p.bursts(ctx, rounds, warmUp)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func harmonicMean(values []float64) float64 {
 }
 
 // measureFanOut pushes single messages to many queues. The loop always gets notifications.
-func measureFanOut(ctx context.Context, p *pair, _ sizes) (all []results.Figure, err error) {
+func measureFanOut(ctx context.Context, p *pair, _ choices) (all []results.Figure, err error) {
 	const rounds = 5
 	for _, each := range []struct {
 		queues  int

@@ -79,16 +79,6 @@ func (x *server) read(cause Cause) {
 
 func servedAt(ms int, cause Cause) served { return served{time.Duration(ms) * time.Millisecond, cause} }
 
-func TestTheFirstMarkIsDeliveredAtOnce(t *testing.T) {
-	throttling(t, func(g Gomega, x *server) {
-		x.Request(a, Growth)
-		x.pass(25 * time.Millisecond)
-		x.Request(a, Growth)
-		x.pass(0)
-		g.Expect(x.wakes).To(HaveExactElements(servedAt(0, Growth), servedAt(25, Growth)))
-	})
-}
-
 func TestABurstIsThrottledAndItsEndIsKept(t *testing.T) {
 	throttling(t, func(g Gomega, x *server) {
 		for range 60 {
@@ -130,20 +120,6 @@ func TestAMoreUrgentMarkOvertakes(t *testing.T) {
 		x.Request(a, Shrink)
 		x.Request(a, Growth)
 		g.Expect(x.cause).To(Equal(Growth), "although it is due already")
-	})
-}
-
-// Something else may have the keys read before the wake is due. A mark after that must not rely on this wake.
-func TestAMarkAfterAnEarlyReadWakes(t *testing.T) {
-	throttling(t, func(g Gomega, x *server) {
-		x.Request(a, Growth)
-		x.pass(0)
-		x.Request(a, Growth)
-		x.pass(5 * time.Millisecond)
-		x.serve()
-		x.Request(a, Growth)
-		x.pass(time.Hour)
-		g.Expect(x.wakes).To(HaveExactElements(servedAt(0, Growth), servedAt(5, Growth), servedAt(25, Growth)))
 	})
 }
 

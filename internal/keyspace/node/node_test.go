@@ -4,7 +4,6 @@
 package node
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"net"
@@ -17,7 +16,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	"go.uber.org/goleak"
@@ -47,6 +45,8 @@ type harness struct {
 	*Node
 	Gomega
 	pool *connection.Pool
+	// server is nil if it is not scripted.
+	server *redistest.Scripted
 
 	mu    sync.Mutex
 	marks []string
@@ -118,19 +118,20 @@ func (h *harness) log(_, line string) {
 }
 
 func (h *harness) eventuallyMarked(marks ...string) {
-	h.Eventually(h.marked).WithTimeout(timeout).WithPolling(time.Millisecond).Should(ContainElements(marks))
+	h.Eventually(h.marked).Should(ContainElements(marks))
 }
 
-func (h *harness) eventuallyEnded() {
-	h.Eventually(h.ended).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", 1))
-}
+func (h *harness) eventuallyEnded() { h.Eventually(h.ended).Should(BeNumerically(">=", 1)) }
+
+// count is how often the server got a command.
+func (h *harness) count(command string) int { return h.server.Count(command) }
 
 // present reports whether the channel of a key is subscribed to.
 func (h *harness) present(name string) bool { return h.State(name).Subscription.Present }
 
 func (h *harness) eventuallyPresent(names ...string) {
 	for _, name := range names {
-		h.Eventually(h.present).WithArguments(name).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeTrue(), name)
+		h.Eventually(h.present).WithArguments(name).Should(BeTrue(), name)
 	}
 }
 
@@ -144,11 +145,18 @@ var (
 func named(name string) ID { return ID{Name: name} }
 
 // start runs a node of a server until the test ends. Each key is watched for an id of the same name.
-func start(t *testing.T, options connection.Options, timing Timing, as Interest, keys ...string) *harness {
+func start(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), as Interest, keys ...string) *harness {
+	t.Helper()
+	return startAt(t, auth.Endpoint{Address: "redis:6379"}, connection.Options{Dial: dial}, as, keys...)
+}
+
+func startAt(t *testing.T, endpoint auth.Endpoint, options connection.Options, as Interest, keys ...string) *harness {
 	t.Helper()
 	h := &harness{Gomega: NewWithT(t), pool: connection.NewPool(options)}
+	h.SetDefaultEventuallyTimeout(timeout)
+	h.SetDefaultEventuallyPollingInterval(time.Millisecond)
 	h.Node = New(Options{
-		Conn: h.pool.Conn(auth.Endpoint{Address: "redis:6379"}, 0), Wake: h.note, Recorder: h, Timing: timing,
+		Conn: h.pool.Conn(endpoint, 0), Wake: h.note, Recorder: h, Timing: DefaultTiming(),
 		Log: funcr.New(h.log, funcr.Options{}), Budgets: &budget.Namespaces{},
 	})
 	for _, key := range keys {
@@ -164,7 +172,10 @@ func start(t *testing.T, options connection.Options, timing Timing, as Interest,
 // on runs a node of a scripted server.
 func on(t *testing.T, script redistest.Script, as Interest, keys ...string) *harness {
 	t.Helper()
-	return start(t, connection.Options{Dial: redistest.NewPiped(script).Dial}, DefaultTiming(), as, keys...)
+	server := redistest.NewPiped(script)
+	h := start(t, server.Dial, as, keys...)
+	h.server = server
+	return h
 }
 
 // modern is a server of RESP3, whose other replies are those of the script; Usual of a subscription is its confirmation.
@@ -255,7 +266,7 @@ func TestAKeyThatIsNotWatchedIsForgotten(t *testing.T) {
 		}), byBoth, "a")
 		h.Watch("b", named("b"), byNotifications, false)
 		h.eventuallyPresent("a", "b")
-		h.Eventually(func() bool { return h.State("a").Tracked }).WithTimeout(timeout).Should(BeTrue())
+		h.Eventually(func() bool { return h.State("a").Tracked }).Should(BeTrue())
 		h.Watch("a", named("a"), notWatched, false)
 		synctest.Wait()
 		mu.Lock()
@@ -272,7 +283,7 @@ func TestAKeyThatIsWatchedAlreadyWakesAtOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := on(t, modern(usual), byBoth, "a")
 		h.eventuallyPresent("a")
-		h.Eventually(func() bool { return h.State("a").Valid.Present }).WithTimeout(timeout).Should(BeTrue())
+		h.Eventually(func() bool { return h.State("a").Valid.Present }).Should(BeTrue())
 		h.Watch("a", named("late"), byNotifications, false)
 		h.Expect(h.marked()).To(ContainElement("late Confirmed"))
 		h.Watch("a", named("later"), byTracking, false)
@@ -294,14 +305,12 @@ func TestServersWithoutRESP3(t *testing.T) {
 		for form, begin := range map[string]string{"arrays": "*", "push messages": ">"} {
 			t.Run(name+", "+form, func(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) {
-					var pings atomic.Int32
 					push := func(kind, channel string, last any) string { return begin + redistest.Push(kind, channel, last)[1:] }
 					h := on(t, func(args []string) string {
 						switch args[0] {
 						case "hello":
 							return hello
 						case ping:
-							pings.Add(1)
 							return invalidationOf("a") + "*2\r\n+pong\r\n+\r\n"
 						case subscribe:
 							return push(subscribe, args[1], 1) + push("message", args[1], "rpush")
@@ -317,7 +326,7 @@ func TestServersWithoutRESP3(t *testing.T) {
 					h.Expect(h.State("a").Proven).To(BeFalse(), "an invalidation proves nothing where nothing is tracked")
 					h.Expect(h.tracking()).To(BeFalse(), "the metric says so")
 					h.Expect(h.logged()).To(ContainElement(And(ContainSubstring("Redis does not track keys"), ContainSubstring("RESP3"))))
-					h.Expect(pings.Load()).To(BeNumerically(">=", 11), "and the pongs are replies")
+					h.Expect(h.count(ping)).To(BeNumerically(">=", 11), "and the pongs are replies")
 				})
 			})
 		}
@@ -397,23 +406,6 @@ func TestConfirmationsInAnotherOrder(t *testing.T) {
 	})
 }
 
-// A server that reads nothing more blocks the sender only.
-func TestAServerThatReadsNothingBlocksNobody(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		var full atomic.Bool
-		h := on(t, modern(func(args []string) string {
-			if args[0] == subscribe {
-				full.Store(true)
-				<-t.Context().Done()
-			}
-			return redistest.Usual
-		}), byNotifications, "a")
-		h.Eventually(full.Load).WithTimeout(timeout).Should(BeTrue())
-		h.expectNotBlocked()
-		h.eventuallyEnded()
-	})
-}
-
 // expectNotBlocked uses a node in all ways, none of which may wait for its server.
 func (h *harness) expectNotBlocked() {
 	begun := time.Now()
@@ -430,25 +422,21 @@ func (h *harness) expectNotBlocked() {
 func TestASendThatNobodyReadsEndsTheSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var stopped atomic.Bool
-		h := start(t, connection.Options{Dial: func(context.Context, string, string) (net.Conn, error) {
+		h := start(t, func(context.Context, string, string) (net.Conn, error) {
 			return redistest.Pipe(func(conn net.Conn) {
-				for reader := bufio.NewReader(conn); ; {
-					args, err := redistest.ReadCommand(reader)
-					if err != nil {
-						return
-					}
+				for args := range redistest.Commands(conn) {
 					answer := modern(usual)(args)
 					if answer == redistest.Usual {
 						answer = redistest.UsualAnswer(args)
 					}
-					_, err = io.WriteString(conn, answer)
+					_, err := io.WriteString(conn, answer)
 					for stops := args[0] == subscribe && !stopped.Swap(true); stops && err == nil; {
 						time.Sleep(10 * time.Millisecond)
 						_, err = io.WriteString(conn, message("message", channelOf("a"), "lpush"))
 					}
 				}
 			}), nil
-		}}, DefaultTiming(), byNotifications, "a")
+		}, byNotifications, "a")
 		h.eventuallyPresent("a")
 		begun := time.Now()
 		h.expectNotBlocked()
@@ -495,7 +483,7 @@ func TestAServerThatIsSlowIsWatched(t *testing.T) {
 func TestAServerThatIsSilentOnceItTracks(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var tried atomic.Int32
-		h := start(t, connection.Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		h := start(t, func(ctx context.Context, network, address string) (net.Conn, error) {
 			silent := false
 			return redistest.NewPiped(modern(func(args []string) string {
 				switch {
@@ -507,7 +495,7 @@ func TestAServerThatIsSilentOnceItTracks(t *testing.T) {
 				}
 				return redistest.Usual
 			})).Dial(ctx, network, address)
-		}}, DefaultTiming(), byBoth, "a")
+		}, byBoth, "a")
 		subscribed := 0
 		for range 60 {
 			time.Sleep(time.Minute)
@@ -526,15 +514,7 @@ func TestAServerThatIsSilentOnceItTracks(t *testing.T) {
 func TestChangesAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := &harness{Gomega: NewWithT(t), pool: connection.NewPool(connection.Options{})}
-	h.Node = New(Options{
-		Conn: h.pool.Conn(auth.Endpoint{Address: server.Addr()}, 0), Wake: h.note, Recorder: h, Timing: DefaultTiming(),
-		Log: logr.Discard(), Budgets: &budget.Namespaces{},
-	})
-	var running sync.WaitGroup
-	running.Go(func() { _ = h.pool.Start(t.Context()) })
-	running.Go(func() { h.Run(t.Context()) })
-	t.Cleanup(running.Wait)
+	h := startAt(t, auth.Endpoint{Address: server.Addr()}, connection.Options{}, notWatched)
 	var changing sync.WaitGroup
 	for worker := range 4 {
 		changing.Go(func() {
@@ -553,11 +533,10 @@ func TestChangesAtAnyMoment(t *testing.T) {
 	changing.Wait()
 	for i := range 20 {
 		h.eventuallyPresent(strconv.Itoa(i))
-		h.Eventually(func() bool { return h.State(strconv.Itoa(i)).Valid.Present }).WithTimeout(timeout).Should(BeTrue())
+		h.Eventually(func() bool { return h.State(strconv.Itoa(i)).Valid.Present }).Should(BeTrue())
 	}
 	before := len(h.marked())
 	h.Expect(server.Client().LPush(t.Context(), "7", "x").Err()).To(Succeed())
-	h.Eventually(func() []string { return h.marked()[before:] }).WithTimeout(timeout).
-		Should(ContainElements("0 Growth", "1 Growth", "2 Growth", "3 Growth"))
+	h.Eventually(func() []string { return h.marked()[before:] }).Should(ContainElements("0 Growth", "1 Growth", "2 Growth", "3 Growth"))
 	h.Expect(h.ended()).To(BeZero())
 }

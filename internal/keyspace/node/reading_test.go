@@ -4,7 +4,6 @@
 package node
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"net"
@@ -18,7 +17,6 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/test/kit/bubble"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
@@ -86,21 +84,14 @@ func TestRefusalsOfOneWayDoNotTouchTheOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				var tries atomic.Int32
-				h := on(t, modern(func(args []string) string {
-					if args[0] == c.to {
-						tries.Add(1)
-						return c.reply
-					}
-					return redistest.Usual
-				}), byBoth, "a")
+				h := on(t, modern(redistest.Replies{c.to: c.reply}.Script), byBoth, "a")
 				time.Sleep(DefaultTiming().ForbiddenRetry - time.Second)
 				h.Expect(h.present("a")).To(Equal(c.present))
 				h.Expect(h.State("a").Tracked).To(Equal(c.tracked))
-				h.Expect(tries.Load()).To(BeEquivalentTo(1))
+				h.Expect(h.count(c.to)).To(Equal(1))
 				if !c.present || !c.tracked {
 					time.Sleep(2 * time.Second)
-					h.Expect(tries.Load()).To(BeEquivalentTo(2))
+					h.Expect(h.count(c.to)).To(Equal(2))
 				}
 				h.Expect(h.ended()).To(Equal(c.counted))
 			})
@@ -111,15 +102,11 @@ func TestRefusalsOfOneWayDoNotTouchTheOther(t *testing.T) {
 // A server whose table of tracked keys is full sends invalidations although nothing has changed.
 func TestInvalidationsWithoutAChangeCauseOneReadASecond(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var reads atomic.Int32
-		h := on(t, reader(func(string) string {
-			reads.Add(1)
-			return ":7\r\n" + invalidationOf("a")
-		}), byTracking, "a")
+		h := on(t, modern(redistest.Replies{"llen": ":7\r\n" + invalidationOf("a")}.Script), byTracking, "a")
 		h.eventuallyMarked("a Shrink")
-		before := reads.Load()
+		before := h.count("llen")
 		time.Sleep(10*time.Second + readSpacing)
-		h.Expect(reads.Load()-before).To(BeEquivalentTo(10), "no wake is dropped")
+		h.Expect(h.count("llen")-before).To(Equal(10), "no wake is dropped")
 	})
 }
 
@@ -128,9 +115,7 @@ func TestAFullTableCostsOneReadASecondForEachKey(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const many, room = 300, 100
 		var table []string // One connection has one goroutine.
-		var reads atomic.Int32
 		h := on(t, reader(func(key string) string {
-			reads.Add(1)
 			table = append(table, key)
 			if len(table) <= room {
 				return ":0\r\n"
@@ -140,12 +125,12 @@ func TestAFullTableCostsOneReadASecondForEachKey(t *testing.T) {
 			return ":0\r\n" + invalidationOf(forgotten)
 		}), byTracking, numbers(many)...)
 		time.Sleep(10 * time.Second) // Each length was equal often enough.
-		before := reads.Load()
+		before := h.count("llen")
 		const seconds = 20
 		time.Sleep(seconds * time.Second)
 		synctest.Wait()
-		h.Expect(reads.Load() - before).To(And(BeNumerically(">=", seconds*(many-room-1)), BeNumerically("<=", (seconds+1)*many)))
-		h.Expect(len(h.marked())).To(BeNumerically(">=", int(reads.Load())), "each read wakes")
+		h.Expect(h.count("llen") - before).To(And(BeNumerically(">=", seconds*(many-room-1)), BeNumerically("<=", (seconds+1)*many)))
+		h.Expect(len(h.marked())).To(BeNumerically(">=", h.count("llen")), "each read wakes")
 		h.Expect(h.ended()).To(BeZero())
 	})
 }
@@ -160,21 +145,12 @@ func numbers(many int) (all []string) {
 // At rest the server is asked for nothing except a PING.
 func TestKeysAtRestCostNoReads(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var reads, pings atomic.Int32
 		const many = 1000
-		h := on(t, modern(func(args []string) string {
-			switch args[0] {
-			case "llen":
-				reads.Add(1)
-			case ping:
-				pings.Add(1)
-			}
-			return redistest.Usual
-		}), byBoth, numbers(many)...)
+		h := on(t, modern(usual), byBoth, numbers(many)...)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		h.Expect(reads.Load()).To(BeEquivalentTo(many))
-		h.Expect(pings.Load()).To(And(BeNumerically(">", 1700), BeNumerically("<=", 1800)), "one each two seconds")
+		h.Expect(h.count("llen")).To(Equal(many))
+		h.Expect(h.count(ping)).To(And(BeNumerically(">", 1700), BeNumerically("<=", 1800)), "one each two seconds")
 		h.Expect(h.ended()).To(BeZero())
 	})
 }
@@ -190,7 +166,7 @@ func TestAFlushIsReadInBatches(t *testing.T) {
 			}
 			return ":0\r\n"
 		}), byTracking, numbers(many)...)
-		h.Eventually(reads.Load).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeEquivalentTo(2 * many))
+		h.Eventually(reads.Load).Should(BeEquivalentTo(2 * many))
 		synctest.Wait()
 		h.Expect(h.State("7").Valid.Present).To(BeTrue())
 		h.Expect(h.ended()).To(BeZero())
@@ -205,15 +181,11 @@ func TestAReadIsRepeatedSoonIfTheRefusalMayEndByItself(t *testing.T) {
 	} {
 		t.Run(refusal, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				var reads atomic.Int32
-				h := on(t, reader(func(string) string {
-					reads.Add(1)
-					return "-" + refusal + "\r\n"
-				}), byTracking, "a")
+				h := on(t, modern(redistest.Replies{"llen": "-" + refusal + "\r\n"}.Script), byTracking, "a")
 				time.Sleep(time.Minute - time.Millisecond)
-				h.Expect(reads.Load()).To(BeNumerically("~", readsInAMinute, 1))
+				h.Expect(h.count("llen")).To(BeNumerically("~", readsInAMinute, 1))
 				time.Sleep(time.Second + time.Millisecond)
-				h.Expect(reads.Load()).To(BeNumerically("~", readsInAMinute+1, 1))
+				h.Expect(h.count("llen")).To(BeNumerically("~", readsInAMinute+1, 1))
 				h.Expect(h.State("a").Tracked).To(BeFalse())
 			})
 		})
@@ -269,29 +241,19 @@ func TestAKeyOfAMovingSlotIsReadAfterAsking(t *testing.T) {
 // Each session that has tracked keys leaves its ID in the memory of the server.
 func TestShortSessionsTrackLater(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var tracked atomic.Int32
-		h := on(t, modern(func(args []string) string {
-			switch args[0] {
-			case "client":
-				tracked.Add(1)
-			case "llen":
-				return redistest.HangUp
-			}
-			return redistest.Usual
-		}), byTracking, "a")
+		h := on(t, modern(redistest.Replies{"llen": redistest.HangUp}.Script), byTracking, "a")
 		time.Sleep(time.Hour)
-		h.Expect(tracked.Load()).To(BeNumerically("<=", 20))
-		h.Expect(tracked.Load()).To(BeNumerically(">=", 10))
-		h.Expect(h.ended()).To(BeNumerically(">=", int(tracked.Load())))
+		h.Expect(h.count("client")).To(And(BeNumerically(">=", 10), BeNumerically("<=", 20)))
+		h.Expect(h.ended()).To(BeNumerically(">=", h.count("client")))
 	})
 }
 
 // stream is a server that greets, answers reads with 0, and also sends what flood returns again and again, until the
 // connection ends.
-func stream(flood func() string) connection.Options {
-	return connection.Options{Dial: func(context.Context, string, string) (net.Conn, error) {
+func stream(flood func() string) func(context.Context, string, string) (net.Conn, error) {
+	return func(context.Context, string, string) (net.Conn, error) {
 		return redistest.Pipe(func(conn net.Conn) { serveStream(conn, flood) }), nil
-	}}
+	}
 }
 
 func serveStream(conn net.Conn, flood func() string) {
@@ -304,25 +266,19 @@ func serveStream(conn net.Conn, flood func() string) {
 	}
 	var flooding sync.WaitGroup
 	defer flooding.Wait()
-	lines := bufio.NewScanner(conn)
-	for lines.Scan() {
-		ok := true
-		switch strings.ToLower(lines.Text()) {
-		case "hello":
-			ok = send(hello3)
-		case "client":
-			ok = send("+OK\r\n")
+	for args := range redistest.Commands(conn) {
+		answer := modern(usual)(args)
+		if answer == redistest.Usual {
+			answer = redistest.UsualAnswer(args)
+		}
+		if !send(answer) {
+			return
+		}
+		if args[0] == "client" {
 			flooding.Go(func() {
 				for send(flood()) {
 				}
 			})
-		case "llen":
-			ok = send(":0\r\n")
-		case "ping":
-			ok = send("+PONG\r\n")
-		}
-		if !ok {
-			return
 		}
 	}
 	_ = conn.Close()
@@ -344,7 +300,7 @@ func TestFloodsAreBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				h := start(t, stream(func() string { return strings.Repeat(flood, 100) }), DefaultTiming(), byTracking, "a")
+				h := start(t, stream(func() string { return strings.Repeat(flood, 100) }), byTracking, "a")
 				h.eventuallyEnded()
 				h.Expect(len(h.marked())).To(BeNumerically("<=", 200), "a key is read every 25 ms at most")
 			})
@@ -365,7 +321,7 @@ func TestAMessageThatDripsEndsTheSession(t *testing.T) {
 				return ">2\r\n+invalidate\r\n*1\r\n$10000\r\n"
 			}
 			return "x"
-		}), DefaultTiming(), byTracking, "a")
+		}), byTracking, "a")
 		h.eventuallyEnded()
 	})
 }
@@ -384,9 +340,9 @@ func TestRepliesOfOtherKeysLoseNoWake(t *testing.T) {
 			}
 			return lengths[key] + invalidationOf(key)
 		}), byTracking, "a", "b")
-		h.Eventually(reads.Load).WithTimeout(timeout).Should(BeNumerically(">=", 41))
+		h.Eventually(reads.Load).Should(BeNumerically(">=", 41))
 		unwoken := func() int { return int(reads.Load()) - len(h.marked()) }
-		h.Eventually(unwoken).WithTimeout(timeout).Should(BeNumerically("<=", 0), "each read wakes")
+		h.Eventually(unwoken).Should(BeNumerically("<=", 0), "each read wakes")
 		h.Expect(h.ended()).To(BeZero())
 	})
 }

@@ -43,7 +43,7 @@ func TestAForbiddenChannelIsFoundInFewCommandsAndTriedAgain(t *testing.T) {
 			return redistest.Usual
 		}), byBoth, keys...)
 		h.eventuallyPresent(slices.DeleteFunc(slices.Clone(keys), func(name string) bool { return name == secret })...)
-		h.Eventually(func() bool { return h.State(secret).Subscription.Forbidden }).WithTimeout(timeout).Should(BeTrue())
+		h.Eventually(func() bool { return h.State(secret).Subscription.Forbidden }).Should(BeTrue())
 		mu.Lock()
 		h.Expect(slices.Max(sizes)).To(Equal(maxBatch), "servers limit the number of arguments")
 		// There are three commands, and two more for each time that the command with the forbidden channel is halved.
@@ -71,7 +71,7 @@ func TestARefusalThatEndsByItself(t *testing.T) {
 				}), byNotifications, "c", "d")
 				h.eventuallyPresent("c", "d")
 				h.Expect(h.ended()).To(BeZero())
-				h.Expect(asked.Load()).To(BeEquivalentTo(3), "only a command without permission is split")
+				h.Expect(h.count(subscribe)).To(Equal(3), "only a command without permission is split")
 			})
 		})
 	}
@@ -80,12 +80,7 @@ func TestARefusalThatEndsByItself(t *testing.T) {
 // UNSUBSCRIBE needs no permission, so a server cannot reject it.
 func TestAnErrorToAnUnsubscribeEndsTheSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		h := on(t, modern(func(args []string) string {
-			if args[0] == unsubscribe {
-				return "-ERR no\r\n"
-			}
-			return redistest.Usual
-		}), byNotifications, "c")
+		h := on(t, modern(redistest.Replies{unsubscribe: "-ERR no\r\n"}.Script), byNotifications, "c")
 		h.eventuallyPresent("c")
 		h.Watch("c", named("c"), notWatched, false)
 		h.eventuallyEnded()
@@ -105,16 +100,10 @@ func TestARefusedPingIsAReply(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				var pings atomic.Int32
-				h := on(t, modern(func(args []string) string {
-					if args[0] == ping {
-						pings.Add(1)
-						return "-NOPERM this user has no permissions to run the 'ping' command\r\n"
-					}
-					return redistest.Usual
-				}), row.as, "c")
+				denied := redistest.Replies{ping: "-NOPERM this user has no permissions to run the 'ping' command\r\n"}
+				h := on(t, modern(denied.Script), row.as, "c")
 				time.Sleep(time.Minute)
-				h.Expect(pings.Load()).To(BeNumerically("~", time.Minute/row.every, 1))
+				h.Expect(h.count(ping)).To(BeNumerically("~", time.Minute/row.every, 1))
 				h.Expect(h.ended()).To(BeZero())
 			})
 		})
@@ -124,18 +113,15 @@ func TestARefusedPingIsAReply(t *testing.T) {
 // A key with too many notifications is not subscribed to for a minute.
 func TestTooManyNotificationsOfAKeyEndItsSubscription(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var subscriptions, ends atomic.Int32
+		var subscriptions atomic.Int32
 		h := on(t, modern(func(args []string) string {
-			switch {
-			case args[0] == subscribe && args[1] == channelOf("a") && subscriptions.Add(1) == 1:
+			if args[0] == subscribe && args[1] == channelOf("a") && subscriptions.Add(1) == 1 {
 				return message(subscribe, args[1], "1") + strings.Repeat(message("message", args[1], "lpush"), budget.KeyBurst+100)
-			case args[0] == unsubscribe:
-				ends.Add(1)
 			}
 			return redistest.Usual
 		}), byNotifications, "a")
 		h.eventuallyMarked("a Confirmed", "a Growth", "a Changed")
-		h.Eventually(ends.Load).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeEquivalentTo(1))
+		h.Eventually(h.count).WithArguments(unsubscribe).Should(Equal(1))
 		h.Expect(h.present("a")).To(BeFalse())
 		h.Watch("b", named("b"), byNotifications, false)
 		h.eventuallyPresent("b")
@@ -154,17 +140,15 @@ func TestTooManyNotificationsOfAKeyEndItsSubscription(t *testing.T) {
 // Messages that nobody asked for end the connection, and after that no channel is subscribed to for a while.
 func TestNotificationsThatNobodyAskedFor(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var subscriptions atomic.Int32
 		h := on(t, modern(func(args []string) string {
 			if args[0] == subscribe {
-				subscriptions.Add(1)
 				return message(subscribe, args[1], "1") + strings.Repeat(message("message", channelOf("other"), "lpush"), budget.UnsolicitedBurst+100)
 			}
 			return redistest.Usual
 		}), byNotifications, "a")
 		h.eventuallyEnded()
 		time.Sleep(DefaultTiming().Cooldown / 2)
-		h.Expect(subscriptions.Load()).To(BeEquivalentTo(1))
+		h.Expect(h.count(subscribe)).To(Equal(1))
 		h.Expect(h.State("a").Subscription.Flooded).To(BeTrue())
 		h.Expect(h.marked()).To(ContainElements("a Confirmed", "a Changed"))
 	})

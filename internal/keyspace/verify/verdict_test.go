@@ -15,9 +15,15 @@ func TestJudge(t *testing.T) {
 	now := time.Unix(1000, 0)
 	long, short := now.Add(-GracePeriod), now.Add(-GracePeriod+time.Millisecond)
 	subscribed := Subscription{Present: true, Since: short}
-	asked := func(flags Flags) Setting { return Setting{Readable: true, Flags: flags} }
+	subscribedLong := Subscription{Present: true, Since: long}
+	says := func(flags Flags) *Evidence { return &Evidence{setting: Setting{Readable: true, Flags: flags}} }
+	heard := func(classes ...Class) *Evidence { return &Evidence{heard: classes} }
+	because := func(reason Reason) Verdict { return Verdict{Reason: reason} }
+	lacks := func(flags string) Verdict { return Verdict{Reason: ReasonNotConfigured, Flags: flags} }
+	refused := Verdict{Reason: ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true}
 	soon := short.Add(GracePeriod)
 	disproved := &Audit{misses: missesToDisprove, missingSince: long}
+	missedOnce := &Audit{misses: missesToDisprove - 1, missingSince: long, grownAt: now}
 	for name, c := range map[string]struct {
 		key    Subscription
 		server *Evidence
@@ -25,63 +31,45 @@ func TestJudge(t *testing.T) {
 		want   Verdict
 		until  time.Time
 	}{
-		"not subscribed yet": {key: Subscription{Since: short}, until: soon},
-		"away for a moment":  {key: Subscription{Since: short}, server: &Evidence{setting: asked("xE")}, until: soon},
-		"away":               {key: Subscription{Since: long}, server: &Evidence{heard: []Class{ClassList}}, want: Verdict{Reason: ReasonUnreachable}},
-		"forbidden": {
-			key:  Subscription{Since: long, Forbidden: true},
-			want: Verdict{Reason: ReasonPermissionDenied},
-		},
+		"not subscribed yet":     {key: Subscription{Since: short}, until: soon},
+		"away for a moment":      {key: Subscription{Since: short}, server: says("xE"), until: soon},
+		"away":                   {key: Subscription{Since: long}, server: heard(ClassList), want: because(ReasonUnreachable)},
+		"forbidden":              {key: Subscription{Since: long, Forbidden: true}, want: because(ReasonPermissionDenied)},
 		"nothing shown yet":      {key: subscribed, until: soon},
-		"nothing shown for long": {key: Subscription{Present: true, Since: long}, want: Verdict{Reason: ReasonUnverified}},
-		"heard":                  {key: subscribed, server: &Evidence{heard: []Class{ClassList}}, want: Verdict{Reason: ReasonSubscribed}},
-		"configured":             {key: subscribed, server: &Evidence{setting: asked("Kl")}, want: Verdict{Reason: ReasonSubscribed}},
-		"not configured":         {key: subscribed, server: &Evidence{setting: asked("xE")}, want: Verdict{Reason: ReasonNotConfigured, Flags: "KElgx"}},
-		"switched off":           {key: subscribed, server: &Evidence{setting: asked(""), heard: []Class{ClassList}}, want: Verdict{Reason: ReasonNotConfigured, Flags: "Klg"}},
-		"disproved, configured":  {key: subscribed, server: &Evidence{setting: asked("KA"), heard: []Class{ClassList}}, audit: disproved, want: Verdict{Reason: ReasonNoEventsObserved}},
-		"disproved, not telling": {key: subscribed, server: &Evidence{}, audit: disproved, want: Verdict{Reason: ReasonNoEventsObserved}},
-		"disproved, but no wonder": {
-			key: subscribed, server: &Evidence{setting: asked("")}, audit: disproved,
-			want: Verdict{Reason: ReasonNotConfigured, Flags: "Klg"},
+		"nothing shown for long": {key: subscribedLong, want: because(ReasonUnverified)},
+		"heard":                  {key: subscribed, server: heard(ClassList), want: because(ReasonSubscribed)},
+		"configured":             {key: subscribed, server: says("Kl"), want: because(ReasonSubscribed)},
+		"not configured":         {key: subscribed, server: says("xE"), want: lacks("KElgx")},
+		"switched off": {
+			key: subscribed, server: &Evidence{setting: says("").setting, heard: []Class{ClassList}}, want: lacks("Klg"),
 		},
+		"disproved, configured": {
+			key: subscribed, server: &Evidence{setting: says("KA").setting, heard: []Class{ClassList}}, audit: disproved,
+			want: because(ReasonNoEventsObserved),
+		},
+		"disproved, not telling":   {key: subscribed, server: &Evidence{}, audit: disproved, want: because(ReasonNoEventsObserved)},
+		"disproved, but no wonder": {key: subscribed, server: says(""), audit: disproved, want: lacks("Klg")},
 		"disproved before it was configured": {
-			key: subscribed, server: &Evidence{setting: asked("Klg"), silentUntil: map[Class]time.Time{ClassList: short}}, audit: disproved,
-			want: Verdict{Reason: ReasonSubscribed},
+			key: subscribed, server: &Evidence{setting: says("Klg").setting, silentUntil: map[Class]time.Time{ClassList: short}}, audit: disproved,
+			want: because(ReasonSubscribed),
 		},
 		"missed once, and about to miss again": {
-			key: subscribed, server: &Evidence{setting: asked("Kl")},
-			audit: &Audit{misses: missesToDisprove - 1, missingSince: long, grownAt: now},
-			want:  Verdict{Reason: ReasonSubscribed}, until: now.Add(eventDelay),
+			key: subscribed, server: says("Kl"), audit: missedOnce, want: because(ReasonSubscribed), until: now.Add(eventDelay),
 		},
 		"about to miss for the first time": {
-			key: subscribed, server: &Evidence{setting: asked("Kl")}, audit: &Audit{grownAt: now},
-			want: Verdict{Reason: ReasonSubscribed},
+			key: subscribed, server: says("Kl"), audit: &Audit{grownAt: now}, want: because(ReasonSubscribed),
 		},
-		"may not configure": {
-			key: subscribed, server: &Evidence{setting: Setting{Readable: true, Refused: true}},
-			want: Verdict{Reason: ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true},
-		},
-		"about to be configured": {
-			key: Subscription{Present: true, Since: long}, server: &Evidence{setting: Setting{Readable: true, Extended: true}},
-			want: Verdict{},
-		},
+		"may not configure":      {key: subscribed, server: &Evidence{setting: Setting{Readable: true, Refused: true}}, want: refused},
+		"about to be configured": {key: subscribedLong, server: &Evidence{setting: Setting{Readable: true, Extended: true}}},
 		"would be configured, but refuses": {
-			key: subscribed, server: &Evidence{setting: Setting{Readable: true, Extended: true, Refused: true}},
-			want: Verdict{Reason: ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true},
+			key: subscribed, server: &Evidence{setting: Setting{Readable: true, Extended: true, Refused: true}}, want: refused,
 		},
-		"too many events": {key: Subscription{Since: short, Flooded: true}, want: Verdict{Reason: ReasonTooManyNotifications}},
+		"too many events": {key: Subscription{Since: short, Flooded: true}, want: because(ReasonTooManyNotifications)},
 		"too many events until a short time ago": {
-			key: Subscription{Present: true, Since: long, Flooded: true}, server: &Evidence{setting: asked("Kl")},
-			want: Verdict{Reason: ReasonTooManyNotifications},
+			key: Subscription{Present: true, Since: long, Flooded: true}, server: says("Kl"), want: because(ReasonTooManyNotifications),
 		},
-		"heard of another class": {
-			key: Subscription{Present: true, Since: long}, server: &Evidence{heard: []Class{ClassHash, ClassStream}},
-			want: Verdict{Reason: ReasonUnverified},
-		},
-		"configured for another class": {
-			key: subscribed, server: &Evidence{setting: asked("Kzt")},
-			want: Verdict{Reason: ReasonNotConfigured, Flags: "Klgzt"},
-		},
+		"heard of another class":       {key: subscribedLong, server: heard(ClassHash, ClassStream), want: because(ReasonUnverified)},
+		"configured for another class": {key: subscribed, server: says("Kzt"), want: lacks("Klgzt")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -96,21 +84,5 @@ func TestJudge(t *testing.T) {
 			NewWithT(t).Expect(verdict).To(Equal(c.want))
 			NewWithT(t).Expect(until).To(Equal(c.until))
 		})
-	}
-}
-
-func TestTheFlagsForOtherKeysAreNotLost(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	now := time.Unix(1000, 0)
-	server := &Evidence{setting: Setting{Readable: true, Flags: "Klx"}}
-	for class, want := range map[Class]Verdict{
-		ClassList: {Reason: ReasonSubscribed},
-		ClassHash: {Reason: ReasonNotConfigured, Flags: "Klghtx"},
-	} {
-		key := Key{class, Subscription{Present: true, Since: now}, &Audit{}}
-		verdict, until := Judge(server, key, func() []Class { return []Class{ClassList, ClassStream, ClassHash} }, now)
-		g.Expect(verdict).To(Equal(want), string(class))
-		g.Expect(until).To(BeZero(), string(class))
 	}
 }

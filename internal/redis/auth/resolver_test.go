@@ -16,6 +16,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // readFunc implements [auth.Secrets].
@@ -117,9 +118,7 @@ func TestCredentialsAreComparedByTheirValues(t *testing.T) {
 }
 
 func TestFewSecretsAreReadAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		reading, answer := make(chan struct{}, 100), make(chan struct{})
 		resolver := auth.NewResolver(readFunc(func(context.Context, string, string) (map[string][]byte, error) {
 			reading <- struct{}{}

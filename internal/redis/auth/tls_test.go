@@ -22,6 +22,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // The time of an RSA operation grows much faster than the length of the key, and the operation cannot be cancelled. A
@@ -79,8 +80,7 @@ func TestKeysThatTakeTooLong(t *testing.T) {
 func withRSAKey(t *testing.T, bits int) string {
 	t.Helper()
 	g := NewWithT(t)
-	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	g.Expect(err).NotTo(HaveOccurred())
+	signer := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(g)
 	modulus := new(big.Int).Lsh(big.NewInt(1), uint(bits-1))
 	modulus.SetBit(modulus, 0, 1)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
@@ -94,15 +94,13 @@ func TestAServerThatReadsNothingAfterTheHandshakeHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	own := certificates.NewAuthority(t).Server(t, "redis.example")
-	pair, err := tls.X509KeyPair(own.Certificate, own.Key)
-	g.Expect(err).NotTo(HaveOccurred())
+	pair := must.Get(tls.X509KeyPair(own.Certificate, own.Key))(g)
 	near, far := net.Pipe() // It has no buffer: a write waits for a read.
 	go func() {
 		_ = tls.Server(far, &tls.Config{Certificates: []tls.Certificate{pair}, SessionTicketsDisabled: true}).HandshakeContext(t.Context())
 	}()
 	credentials := &Credentials{tls: &tls.Config{InsecureSkipVerify: true}}
-	conn, err := credentials.Secure(t.Context(), near)
-	g.Expect(err).NotTo(HaveOccurred())
+	conn := must.Get(credentials.Secure(t.Context(), near))(g)
 	t.Cleanup(func() { _ = near.Close() })
 	g.Expect(conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))).To(Succeed())
 

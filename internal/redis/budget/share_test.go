@@ -11,6 +11,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // However many spend at the same time, they take a tenth of the time, and what was saved up.
@@ -45,9 +47,7 @@ func TestATenthOfTheTimeIsSpent(t *testing.T) {
 }
 
 func TestADebtIsBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		share := New()
 		g.Expect(share.Full()).To(BeTrue())
 		for range 10 {
@@ -64,9 +64,7 @@ func TestADebtIsBounded(t *testing.T) {
 }
 
 func TestNobodyWaitsWithoutADebt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		share := New()
 		share.Charge(burst)
 		began := time.Now()

@@ -20,14 +20,14 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/test/kit/bubble"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
 // clientsOf returns how many clients a server has, except for that of the test.
 func clientsOf(t *testing.T, server *redistest.Server) int {
 	t.Helper()
-	list, err := server.Client().ClientList(t.Context()).Result()
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	list := must.Get(server.Client().ClientList(t.Context()).Result())(NewWithT(t))
 	return strings.Count(list, "\n") - 1
 }
 
@@ -78,13 +78,11 @@ func TestTheUseOfAWireEndsWhileItIsReplaced(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server, conn := served(t)
-	used, err := conn.pool.acquire(conn.endpoint)
-	g.Expect(err).NotTo(HaveOccurred())
+	used := must.Get(conn.pool.acquire(conn.endpoint))(g)
 	defer conn.pool.release(used)
 	errEnd := errors.New("the end")
 	for range 300 {
-		wire, err := conn.OpenWire(t.Context())
-		g.Expect(err).NotTo(HaveOccurred())
+		wire := must.Get(conn.OpenWire(t.Context()))(g)
 		next, err := conn.UseWire(t.Context(), wire, func(ctx context.Context) error {
 			inUse, _ := used.current()
 			used.replace(inUse, newCredentials())
@@ -179,7 +177,7 @@ func TestAServerChangesInAllWaysAtOnce(t *testing.T) {
 func TestEachServerHasAKeeper(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, g Gomega) {
 		var probes, restored atomic.Int32
-		scripted := redistest.NewPiped(func([]string) string { return redistest.Usual })
+		scripted := redistest.NewPiped(redistest.Replies{}.Script)
 		pool := NewPool(Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			probes.Add(1)
 			return scripted.Dial(ctx, network, address)
@@ -244,8 +242,7 @@ func TestAServerThatFlaps(t *testing.T) {
 		g.Expect(dials.Load()).To(BeNumerically("<=", 60*15))
 		ended := time.Now()
 		g.Expect(conn.WaitUp(t.Context())).To(Succeed())
-		_, err := readLength(t.Context(), conn)
-		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(readLength(t.Context(), conn)).Error().NotTo(HaveOccurred())
 		g.Expect(time.Since(ended)).To(BeNumerically("<=", longestDelay))
 	})
 }
@@ -262,7 +259,7 @@ func (hangingSecrets) Read(ctx context.Context, _, _ string) (map[string][]byte,
 // tried again as soon as others are.
 func TestSecretsThatAreNotReadHoldUpNoProbe(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, g Gomega) {
-		scripted := redistest.NewPiped(func([]string) string { return redistest.Usual })
+		scripted := redistest.NewPiped(redistest.Replies{}.Script)
 		// The race detector of Go 1.26 crashes if several goroutines of a bubble find an expired timer when they select. The
 		// ticks of keepers that have waited for their Secrets would be such timers.
 		withoutSweeps := func(p *Pool) { p.timing.sweep = time.Hour }
@@ -289,8 +286,7 @@ func TestAForgottenServerDoesNotWaitToReadSecrets(t *testing.T) {
 		}
 		endpoint := somewhere
 		endpoint.Password, endpoint.Namespace = password, namespace
-		server, err := pool.acquire(endpoint)
-		g.Expect(err).NotTo(HaveOccurred())
+		server := must.Get(pool.acquire(endpoint))(g)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)

@@ -76,8 +76,7 @@ func TestOneLoadsWhileOthersWait(t *testing.T) {
 	var callers sync.WaitGroup
 	for range 8 {
 		callers.Go(func() {
-			_, err := readLength(t.Context(), conn)
-			g.Expect(err).To(Or(BeNil(), MatchError(failure.ErrBusy)))
+			g.Expect(readLength(t.Context(), conn)).Error().To(Or(BeNil(), MatchError(failure.ErrBusy)))
 		})
 	}
 	g.Eventually(secrets.count).WithTimeout(timeout).Should(Equal(1))

@@ -4,7 +4,6 @@
 package connection
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"net"
@@ -29,7 +28,7 @@ var elsewhere = auth.Endpoint{Address: "other:6379"}
 
 // nextTo dials a server at somewhere by dial, and one that is well elsewhere.
 func nextTo(dial dialFunc) dialFunc {
-	well := redistest.NewPiped(func([]string) string { return redistest.Usual })
+	well := redistest.NewPiped(redistest.Replies{}.Script)
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if address == elsewhere.Address {
 			return well.Dial(ctx, network, address)
@@ -95,11 +94,7 @@ func TestAMessageBeforeTheGreeting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble.Run(t, func(t *testing.T, g Gomega) {
 				dial := nextTo(piped(func(conn net.Conn) {
-					for reader := bufio.NewReader(conn); ; {
-						args, err := redistest.ReadCommand(reader)
-						if err != nil {
-							return
-						}
+					for args := range redistest.Commands(conn) {
 						parts := []string{redistest.UsualAnswer(args)}
 						if args[0] == "hello" {
 							parts = said
@@ -109,15 +104,11 @@ func TestAMessageBeforeTheGreeting(t *testing.T) {
 						}
 					}
 				}))
-				_, err := start(t, dial).Conn(somewhere, 0).OpenWire(t.Context())
-				g.Expect(err).To(HaveOccurred())
-				g.Expect(failure.Classify(err).Message).To(ContainSubstring("does not speak the Redis protocol"))
+				alien := WithTransform(failure.Classify, HaveField("Message", ContainSubstring("does not speak the Redis protocol")))
+				g.Expect(start(t, dial).Conn(somewhere, 0).OpenWire(t.Context())).Error().To(alien)
 				pool := start(t, dial)
-				_, err = readLength(t.Context(), pool.Conn(somewhere, 5))
-				g.Expect(err).To(HaveOccurred())
-				g.Expect(failure.Classify(err).Message).To(ContainSubstring("does not speak the Redis protocol"))
-				_, err = readLength(t.Context(), pool.Conn(elsewhere, 0))
-				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(readLength(t.Context(), pool.Conn(somewhere, 5))).Error().To(alien)
+				g.Expect(readLength(t.Context(), pool.Conn(elsewhere, 0))).Error().NotTo(HaveOccurred())
 			})
 		})
 	}
@@ -130,15 +121,7 @@ func TestAMessageIsNoReplyToARead(t *testing.T) {
 	for name, greeting := range map[string]string{"RESP3": redistest.Usual, "RESP2": "-ERR unknown command 'hello'\r\n"} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Run(t, func(t *testing.T, g Gomega) {
-				pool := start(t, redistest.NewPiped(func(args []string) string {
-					switch args[0] {
-					case "hello":
-						return greeting
-					case "llen":
-						return message + ":7\r\n" + message
-					}
-					return redistest.Usual
-				}).Dial)
+				pool := start(t, redistest.NewPiped(redistest.Replies{"hello": greeting, "llen": message + ":7\r\n" + message}.Script).Dial)
 				for range 5 {
 					g.Expect(length(t, pool.Conn(somewhere, 0))).To(BeEquivalentTo(7))
 				}
@@ -178,11 +161,8 @@ func TestWhatComesWithoutAQuestion(t *testing.T) {
 				g := NewWithT(t)
 				send, resume := make(chan struct{}), make(chan struct{})
 				address := redistest.Listen(t, func(conn net.Conn) {
-					for reader := bufio.NewReader(conn); ; {
-						args, err := redistest.ReadCommand(reader)
+					for args := range redistest.Commands(conn) {
 						switch {
-						case err != nil:
-							return
 						case args[0] != "llen":
 							_, _ = io.WriteString(conn, redistest.UsualAnswer(args))
 							continue
@@ -304,8 +284,7 @@ func TestAServerThatAnswersLate(t *testing.T) {
 		reads.Go(func() {
 			began := time.Now()
 			for range 100 {
-				_, err := readLength(t.Context(), pool.Conn(elsewhere, 0))
-				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(readLength(t.Context(), pool.Conn(elsewhere, 0))).Error().NotTo(HaveOccurred())
 			}
 			g.Expect(time.Since(began)).To(BeZero())
 		})

@@ -24,9 +24,9 @@ var named = auth.Endpoint{Address: "redis.mail.svc:6379"}
 type zone struct {
 	servers map[string]*redistest.Server // by address
 
-	mu        sync.Mutex
-	addresses []string
-	lookUps   int
+	mu      sync.Mutex
+	address string
+	lookUps int
 }
 
 // newZone returns a zone with a server at each of two addresses. Their queues have different lengths.
@@ -43,22 +43,18 @@ func newZone(t *testing.T) *zone {
 	return z
 }
 
-// point makes the name resolve to these addresses.
-func (z *zone) point(addresses ...string) {
+// point makes the name resolve to this address.
+func (z *zone) point(address string) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	z.addresses = addresses
+	z.address = address
 }
 
-// LookupHost returns the addresses in a different order each time.
 func (z *zone) LookupHost(context.Context, string) ([]string, error) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	z.lookUps++
-	if len(z.addresses) > 1 {
-		z.addresses = append(z.addresses[1:], z.addresses[0])
-	}
-	return append([]string(nil), z.addresses...), nil
+	return []string{z.address}, nil
 }
 
 func (z *zone) asked() int {
@@ -178,27 +174,4 @@ func TestMovesDisturbNobody(t *testing.T) {
 	conn.pool.mu.Unlock()
 	g.Expect(server.users).To(BeZero())
 	g.Expect(server.wires).To(BeEmpty())
-}
-
-// Reads and subscriptions use the same server, though the name resolves to two.
-func TestANameOfTwoServersMeansOneOfThem(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	z := newZone(t)
-	z.point("127.0.0.1", "127.0.0.2")
-	conn := z.start(t)
-	first := length(t, conn)
-	for range 5 {
-		subscribed(t, conn)
-		g.Expect(length(t, conn)).To(Equal(first))
-	}
-	served := map[int64]string{1: "127.0.0.1", 2: "127.0.0.2"}[first]
-	clients, err := z.servers[served].Client().ClientList(t.Context()).Result()
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(clients).To(ContainSubstring("cmd=subscribe"), "subscriptions use the server that the depth is read from")
-
-	// When that server fails, the other one is used.
-	g.Expect(z.servers[served].Kill()).To(Succeed())
-	g.Eventually(func() (int64, error) { return readLength(t.Context(), conn) }).
-		WithTimeout(timeout).Should(BeEquivalentTo(3 - first))
 }

@@ -5,7 +5,6 @@ package connection
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,17 +15,9 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/test/kit/bubble"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
-
-// connected returns how many connections to a server there are, except for that of the test.
-func connected(t *testing.T, server *redistest.Server) func() (int, error) {
-	t.Helper()
-	return func() (int, error) {
-		list, err := server.Client().ClientList(t.Context()).Result()
-		return strings.Count(list, "\n") - 1, err
-	}
-}
 
 // However many calls there are to however many databases, and whatever else is open, a server has only so many connections.
 func TestAServerHasFewConnections(t *testing.T) {
@@ -37,12 +28,9 @@ func TestAServerHasFewConnections(t *testing.T) {
 	e := auth.Endpoint{Address: server.Addr()}
 	var most int
 	stop := keepUsing(t, 1, func() {
-		if now, err := connected(t, server)(); err == nil {
-			most = max(most, now)
-		}
+		most = max(most, clientsOf(t, server))
 	})
-	first, err := pool.Conn(e, 0).OpenWire(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	first := must.Get(pool.Conn(e, 0).OpenWire(t.Context()))(g)
 	defer first.Close()
 	var readers sync.WaitGroup
 	for i := range atOnce {
@@ -60,7 +48,7 @@ func TestAServerHasFewConnections(t *testing.T) {
 		open = append(open, wire)
 		length(t, pool.Conn(e, database))
 	}
-	_, err = pool.Conn(e, 4).OpenWire(t.Context())
+	_, err := pool.Conn(e, 4).OpenWire(t.Context())
 	g.Expect(err).To(MatchError(failure.ErrBusy), "one connection is left, for reads")
 	for database := range 5 {
 		length(t, pool.Conn(e, database))
@@ -106,10 +94,10 @@ func TestIdleConnectionsAreGivenBack(t *testing.T) {
 	g := NewWithT(t)
 	server, conn := served(t)
 	hold(t, conn, DefaultConnections-reservedConnections)
-	g.Expect(connected(t, server)()).To(Equal(DefaultConnections - reservedConnections))
-	g.Eventually(connected(t, server)).WithTimeout(timeout).Should(Equal(1))
+	g.Expect(clientsOf(t, server)).To(Equal(DefaultConnections - reservedConnections))
+	g.Eventually(clientsOf).WithArguments(t, server).WithTimeout(timeout).Should(Equal(1))
 	g.Expect(length(t, conn)).To(BeZero())
-	g.Expect(connected(t, server)()).To(BeNumerically("<=", 2), "no call meets one that was closed")
+	g.Expect(clientsOf(t, server)).To(BeNumerically("<=", 2), "no call meets one that was closed")
 }
 
 // If the server has too many clients, one connection for reads is enough.
@@ -121,7 +109,7 @@ func TestAFullServerGetsConnectionsBack(t *testing.T) {
 	g.Expect(server.Client().ConfigSet(t.Context(), "maxclients", "1").Err()).To(Succeed())
 	_, err := conn.OpenWire(t.Context())
 	g.Expect(failure.Classify(err).Message).To(ContainSubstring("accepts no more clients"))
-	g.Expect(connected(t, server)()).To(Equal(1))
+	g.Expect(clientsOf(t, server)).To(Equal(1))
 	g.Expect(length(t, conn)).To(BeZero())
 }
 
@@ -135,21 +123,16 @@ func TestPermits(t *testing.T) {
 		}
 		var reads []*permit
 		for range DefaultConnections - reservedConnections {
-			read, err := take(forReads, 0)
-			g.Expect(err).NotTo(HaveOccurred())
+			read := must.Get(take(forReads, 0))(g)
 			reads = append(reads, read)
 		}
 		began := time.Now()
-		_, err := take(forReads, 0)
-		g.Expect(err).To(MatchError(failure.ErrBusy))
+		g.Expect(take(forReads, 0)).Error().To(MatchError(failure.ErrBusy))
 		g.Expect(time.Since(began)).To(BeZero(), "calls wait for the connections that are there")
-		messages, err := take(forMessages, 0)
-		g.Expect(err).NotTo(HaveOccurred())
-		_, err = take(forMessages, 1)
-		g.Expect(err).NotTo(HaveOccurred())
+		messages := must.Get(take(forMessages, 0))(g)
+		g.Expect(take(forMessages, 1)).Error().NotTo(HaveOccurred())
 
-		_, err = take(forReads, 1)
-		g.Expect(err).To(MatchError(failure.ErrBusy))
+		g.Expect(take(forReads, 1)).Error().To(MatchError(failure.ErrBusy))
 		g.Expect(time.Since(began)).To(Equal(time.Second), "another database waits")
 		waited := make(chan error)
 		go func() {
@@ -161,7 +144,7 @@ func TestPermits(t *testing.T) {
 		reads[0].release()
 		g.Expect(<-waited).To(Succeed())
 		g.Expect(reads[1].use()).To(Succeed())
-		_, err = s.acquire(t.Context(), forMessages, 3, true)
+		_, err := s.acquire(t.Context(), forMessages, 3, true)
 		g.Expect(err).NotTo(HaveOccurred(), "one that replaces another comes on top")
 		messages.release()
 		messages.release()

@@ -92,8 +92,7 @@ func TestAnEndpointThatIsDownIsDialedByOneOnly(t *testing.T) {
 		}
 		users.Go(func() {
 			for pool.Conn(somewhere, 0).WaitUp(ctx) == nil {
-				_, err := pool.Conn(somewhere, 0).OpenWire(ctx)
-				g.Expect(err).To(MatchError(syscall.ECONNREFUSED))
+				g.Expect(pool.Conn(somewhere, 0).OpenWire(ctx)).Error().To(MatchError(syscall.ECONNREFUSED))
 			}
 		})
 		users.Wait()
@@ -260,8 +259,7 @@ func TestWaitUpEnds(t *testing.T) {
 
 		g.Expect(conn.WaitUp(t.Context())).To(MatchError(failure.ErrClosed))
 		g.Expect(conn.Do(t.Context(), answer(nil))).To(MatchError(failure.ErrClosed))
-		_, err := conn.OpenWire(t.Context())
-		g.Expect(err).To(MatchError(failure.ErrClosed))
+		g.Expect(conn.OpenWire(t.Context())).Error().To(MatchError(failure.ErrClosed))
 	})
 }
 

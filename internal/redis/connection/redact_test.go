@@ -31,22 +31,15 @@ func TestNoReplyTellsThePassword(t *testing.T) {
 			t.Run(command+", "+form, func(t *testing.T) {
 				t.Parallel()
 				g := NewWithT(t)
-				server := redistest.NewScripted(t, func(args []string) string {
-					switch args[0] {
-					case command:
-						if command == "hello" { // Without a permission for it, the operator does without.
-							return "-WRONGPASS " + said + "\r\n"
-						}
-						return "-NOPERM " + said + "\r\n"
-					case "hello":
-						if command == "auth" {
-							return "-ERR unknown command 'hello'\r\n"
-						}
-					case "auth", "select", "client":
-						return "+OK\r\n"
-					}
-					return redistest.Usual
-				})
+				replies := redistest.Replies{"auth": "+OK\r\n", "select": "+OK\r\n", "client": "+OK\r\n"}
+				if command == "auth" {
+					replies["hello"] = "-ERR unknown command 'hello'\r\n"
+				}
+				replies[command] = "-NOPERM " + said + "\r\n"
+				if command == "hello" { // Without a permission for it, the operator does without.
+					replies[command] = "-WRONGPASS " + said + "\r\n"
+				}
+				server := redistest.NewScripted(t, replies.Script)
 				lines := make(chan string, 100)
 				logger := funcr.New(func(_, line string) { lines <- line }, funcr.Options{Verbosity: 9})
 				pool := startReal(t, withSecrets(newSecrets(map[string]string{"password": awkward})), quick, func(p *Pool) { p.log = logger })
@@ -95,12 +88,9 @@ func TestWhatAServerSaysIsLoggedInShort(t *testing.T) {
 	g := NewWithT(t)
 	lines := make(chan string, 100)
 	logger := funcr.New(func(_, line string) { lines <- line }, funcr.Options{Verbosity: 9})
-	server := redistest.NewScripted(t, func(args []string) string {
-		if args[0] == "llen" {
-			return "!1000010\r\nWRONGPASS " + strings.Repeat("x", 1_000_000) + "\r\n"
-		}
-		return redistest.Usual
-	})
+	server := redistest.NewScripted(t, redistest.Replies{
+		"llen": "!1000010\r\nWRONGPASS " + strings.Repeat("x", 1_000_000) + "\r\n",
+	}.Script)
 	pool := startReal(t, func(p *Pool) { p.log = logger })
 	g.Expect(reasonOf(t, pool.Conn(auth.Endpoint{Address: server.Addr()}, 0))).To(Equal(string(failure.ReasonAuthFailed)))
 	g.Eventually(lines, 30*time.Second).Should(Receive(And(ContainSubstring("xxx"), WithTransform(utf8.RuneCountInString, BeNumerically("<", 2000)))))

@@ -17,6 +17,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/test/kit/bubble"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -37,8 +38,7 @@ func TestALateRenewalReplacesNothing(t *testing.T) {
 	endpoint := auth.Endpoint{Address: scripted.Addr(), Password: password, Namespace: namespace}
 	conn := pool.Conn(endpoint, 0)
 	length(t, conn)
-	server, err := pool.acquire(endpoint)
-	g.Expect(err).NotTo(HaveOccurred())
+	server := must.Get(pool.acquire(endpoint))(g)
 	defer pool.release(server)
 
 	secrets.set(map[string]string{"password": "second"})
@@ -89,8 +89,7 @@ func (r *rotating) acl(rules ...any) {
 
 // inUse returns the password in use.
 func (r *rotating) inUse() string {
-	server, err := r.conn.pool.acquire(r.conn.endpoint)
-	r.Expect(err).NotTo(HaveOccurred())
+	server := must.Get(r.conn.pool.acquire(r.conn.endpoint))(r)
 	defer r.conn.pool.release(server)
 	if found, _ := server.current(); found != nil {
 		return found.Password()
@@ -100,8 +99,7 @@ func (r *rotating) inUse() string {
 
 // ids returns the IDs of the user's connections.
 func (r *rotating) ids() []string {
-	list, err := r.server.Client().ClientList(r.t.Context()).Result()
-	r.Expect(err).NotTo(HaveOccurred())
+	list := must.Get(r.server.Client().ClientList(r.t.Context()).Result())(r)
 	var found []string
 	for line := range strings.Lines(list) {
 		if strings.Contains(line, "user=reader") {
@@ -201,14 +199,13 @@ func TestASubscriptionHasASuccessor(t *testing.T) {
 	wire := openWire(t, r.conn)
 	r.acl("resetpass", ">second") // New connections are rejected until the Secret has the new password too.
 	r.secrets.set(map[string]string{"password": "second"})
-	next, err := r.conn.nextWire(t.Context(), wire)
-	r.Expect(err).NotTo(HaveOccurred())
+	next := must.Get(r.conn.nextWire(t.Context(), wire))(r)
 	defer next.Close()
 	r.Expect(next.credentials.Password()).To(Equal("second"))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
-	_, err = r.conn.nextWire(ctx, next)
+	_, err := r.conn.nextWire(ctx, next)
 	r.Expect(err).To(MatchError(context.Canceled), "the credentials have not changed since")
 }
 
@@ -264,8 +261,7 @@ func useFirstPasswords(t *testing.T, pool *Pool, many int) (release func()) {
 	for i := range many {
 		endpoint := numbered(i)
 		endpoint.Password, endpoint.Namespace = password, namespace
-		server, err := pool.acquire(endpoint)
-		g.Expect(err).NotTo(HaveOccurred())
+		server := must.Get(pool.acquire(endpoint))(g)
 		used = append(used, server)
 		first, cause := before.Load(t.Context(), endpoint)
 		g.Expect(cause).To(BeNil())

@@ -305,27 +305,6 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-func TestServersThatSpeakNoTLS(t *testing.T) {
-	t.Parallel()
-	secrets := withSecrets(newSecrets(map[string]string{"ca.crt": string(certificates.NewAuthority(t).Certificate())}))
-	answering := redistest.Listen(t, func(conn net.Conn) {
-		_, _ = conn.Read(make([]byte, 1<<12))
-		_, _ = conn.Write([]byte("-ERR unknown command\r\n"))
-	})
-	g := NewWithT(t)
-	g.Expect(reasonOf(t, startReal(t, secrets).Conn(tlsEndpoint(answering), 0))).To(Equal(string(failure.ReasonTLSFailed)))
-
-	// Redis reads the handshake as the beginning of a command, and waits for the rest.
-	waiting := redistest.New(t, redistest.Options{})
-	g.Expect(reasonOf(t, startReal(t, secrets, impatient).Conn(tlsEndpoint(waiting.Addr()), 0))).To(Equal(string(failure.ReasonUnreachable)))
-}
-
-func TestAServerThatSpeaksNothingButTLS(t *testing.T) {
-	t.Parallel()
-	secured := redistest.New(t, redistest.Options{TLS: &redistest.TLS{Server: certificates.NewAuthority(t).Server(t, "127.0.0.1")}})
-	NewWithT(t).Expect(reasonOf(t, startReal(t).Conn(auth.Endpoint{Address: secured.Addr()}, 0))).To(Equal(string(failure.ReasonUnreachable)))
-}
-
 func TestAHandshakeThatStalls(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -15,6 +15,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 var errRefusedConnection = failure.Classify(syscall.ECONNREFUSED)
@@ -53,20 +54,16 @@ func TestACallThatWasAdmittedBeforeAFailureMakesNoClientAfterIt(t *testing.T) {
 	g := NewWithT(t)
 	used := newCredentials()
 	server := newTestServer(used)
-	client, err := server.admit(0)
-	g.Expect(err).NotTo(HaveOccurred())
+	client := must.Get(server.admit(0))(g)
 	g.Expect(client).NotTo(BeNil())
 
 	server.markDown(used, errRefusedConnection)
-	_, err = server.admit(0)
-	g.Expect(err).To(Equal(errRefusedConnection))
-	_, err = server.firstClient(t.Context(), 1)
-	g.Expect(err).To(Equal(errRefusedConnection))
+	g.Expect(server.admit(0)).Error().To(Equal(errRefusedConnection))
+	g.Expect(server.firstClient(t.Context(), 1)).Error().To(Equal(errRefusedConnection))
 	g.Expect(client.Ping(t.Context()).Err()).To(MatchError(redis.ErrClosed))
 
 	server.markUp(used)
-	next, err := server.admit(0)
-	g.Expect(err).NotTo(HaveOccurred())
+	next := must.Get(server.admit(0))(g)
 	g.Expect(next).NotTo(BeIdenticalTo(client))
 	g.Expect(server.failed(0, client, redis.ErrClosed, time.Now())).To(MatchError(failure.ErrBusy))
 	_, down := server.current()

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/dialguard"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestANameIsJudgedByWhatItPointsTo(t *testing.T) {
@@ -54,8 +55,7 @@ func TestAnAddressThatIsNoNameIsJudgedToo(t *testing.T) {
 		conn, err := inPod.DialContext(t.Context(), "tcp", net.JoinHostPort(host, port))
 		expectDialDenied(g, conn, err)
 	}
-	conn, err := dialer(t, dialguard.Policy{}).DialContext(t.Context(), "tcp", net.JoinHostPort(server, port))
-	g.Expect(err).NotTo(HaveOccurred())
+	conn := must.Get(dialer(t, dialguard.Policy{}).DialContext(t.Context(), "tcp", net.JoinHostPort(server, port)))(g)
 	g.Expect(conn.Close()).To(Succeed())
 }
 
@@ -80,8 +80,7 @@ func dialer(t *testing.T, policy dialguard.Policy, addresses ...string) *net.Dia
 // listen accepts connections until the test ends. It returns the address and the port.
 func listen(t *testing.T) (host, port string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(NewWithT(t))
 	t.Cleanup(func() { _ = listener.Close() })
 	address := listener.Addr().(*net.TCPAddr)
 	return address.IP.String(), strconv.Itoa(address.Port)
@@ -90,8 +89,7 @@ func listen(t *testing.T) (host, port string) {
 // serveNames runs a DNS server until the test ends.
 func serveNames(t *testing.T, addresses []string) (address string) {
 	t.Helper()
-	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	socket := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(NewWithT(t))
 	t.Cleanup(func() { _ = socket.Close() })
 	go func() {
 		query := make([]byte, 512)

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/dialguard"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestWhatIsAlwaysRefused(t *testing.T) {
@@ -231,8 +232,7 @@ func expectDenied(g Gomega, err error, why string) {
 
 func prefixes(t *testing.T, list string) []netip.Prefix {
 	t.Helper()
-	parsed, err := dialguard.ParsePrefixes(list)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	parsed := must.Get(dialguard.ParsePrefixes(list))(NewWithT(t))
 	return parsed
 }
 

@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/dialguard"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestParsePrefixes(t *testing.T) {
@@ -31,8 +32,7 @@ func TestParsePrefixes(t *testing.T) {
 		t.Run(list, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			parsed, err := dialguard.ParsePrefixes(list)
-			g.Expect(err).NotTo(HaveOccurred())
+			parsed := must.Get(dialguard.ParsePrefixes(list))(g)
 			got := []string{}
 			for _, prefix := range parsed {
 				got = append(got, prefix.String())

@@ -24,6 +24,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 const serverName = "redis.example"
@@ -174,8 +175,7 @@ func talk(t *testing.T, config *tls.Config, serve func(net.Conn)) error {
 func certificate(t *testing.T, name string, usage ...x509.ExtKeyUsage) tls.Certificate {
 	t.Helper()
 	g := NewWithT(t)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	g.Expect(err).NotTo(HaveOccurred())
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(g)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),
 		DNSNames:     []string{name},
@@ -183,9 +183,7 @@ func certificate(t *testing.T, name string, usage ...x509.ExtKeyUsage) tls.Certi
 		NotAfter:     time.Now().Add(24 * time.Hour),
 		ExtKeyUsage:  usage,
 	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	g.Expect(err).NotTo(HaveOccurred())
-	leaf, err := x509.ParseCertificate(raw)
-	g.Expect(err).NotTo(HaveOccurred())
+	raw := must.Get(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(g)
+	leaf := must.Get(x509.ParseCertificate(raw))(g)
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key, Leaf: leaf}
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // watched is a guarded connection, and its server.
@@ -85,8 +87,7 @@ func TestNothingIsReadAfterABadReply(t *testing.T) {
 	read, err := w.say("*65537\r\n")
 	g.Expect(err).To(MatchError(ErrTooLarge))
 	g.Expect(read).To(BeEmpty())
-	_, err = w.Read(make([]byte, 1))
-	g.Expect(err).To(MatchError(ErrTooLarge))
+	g.Expect(w.Read(make([]byte, 1))).Error().To(MatchError(ErrTooLarge))
 }
 
 // The client library looks at the socket before it uses a connection again. It would read what it finds there, and wait for
@@ -95,14 +96,11 @@ func TestASocketWithUnreadBytesIsNotLookedAt(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{":1\r\n", "|1\r\n+a\r\n", ">2\r\n+inval"} {
 		g := NewWithT(t)
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		g.Expect(err).NotTo(HaveOccurred())
+		listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(g)
 		defer func() { _ = listener.Close() }()
-		conn, err := net.Dial("tcp", listener.Addr().String())
-		g.Expect(err).NotTo(HaveOccurred())
+		conn := must.Get(net.Dial("tcp", listener.Addr().String()))(g)
 		defer func() { _ = conn.Close() }()
-		server, err := listener.Accept()
-		g.Expect(err).NotTo(HaveOccurred())
+		server := must.Get(listener.Accept())(g)
 		defer func() { _ = server.Close() }()
 
 		socket, _ := Guard(conn).(syscall.Conn)
@@ -119,11 +117,9 @@ func TestASocketWithUnreadBytesIsNotLookedAt(t *testing.T) {
 func TestASocketCanBeLookedAt(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	g.Expect(err).NotTo(HaveOccurred())
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(g)
 	defer func() { _ = listener.Close() }()
-	conn, err := net.Dial("tcp", listener.Addr().String())
-	g.Expect(err).NotTo(HaveOccurred())
+	conn := must.Get(net.Dial("tcp", listener.Addr().String()))(g)
 	defer func() { _ = conn.Close() }()
 	socket, ok := Guard(conn).(syscall.Conn)
 	g.Expect(ok).To(BeTrue())

@@ -50,8 +50,7 @@ func TestDecodeRefusesWhatMakesNoSense(t *testing.T) {
 		"", "\r\n", ":\r\n", ":1", ":1.5\r\n", ":1\r\n:2\r\n", ",x\r\n", "?1\r\n", "$x\r\n", "$3\r\nab\r\n", "$1\r\nab\r\n", "$-2\r\n",
 		"*1\r\n", "*-2\r\n", "|1\r\n+a\r\n+b\r\n", "?0\r\n", "%1\r\n+a\r\n", "|-1\r\n", "0-1\r\n", "+a\nb\r\n",
 	} {
-		_, err := Decode([]byte(raw))
-		NewWithT(t).Expect(err).To(MatchError(ErrMalformed), "%q", raw)
+		NewWithT(t).Expect(Decode([]byte(raw))).Error().To(MatchError(ErrMalformed), "%q", raw)
 	}
 }
 
@@ -61,8 +60,7 @@ func TestDecodeRefusesWhatIsTooLarge(t *testing.T) {
 		"$9223372036854775807\r\n", "*9223372036854775807\r\n", "%9223372036854775807\r\n",
 		strings.Repeat("*1\r\n", 8) + "*0\r\n", strings.Repeat("|0\r\n", 9) + ":1\r\n",
 	} {
-		_, err := Decode([]byte(raw))
-		NewWithT(t).Expect(err).To(MatchError(ErrTooLarge), "%q", raw)
+		NewWithT(t).Expect(Decode([]byte(raw))).Error().To(MatchError(ErrTooLarge), "%q", raw)
 	}
 }
 

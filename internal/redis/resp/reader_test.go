@@ -12,6 +12,8 @@ import (
 	"testing/iotest"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func TestReaderReturnsOneReplyAfterTheOther(t *testing.T) {
@@ -29,8 +31,7 @@ func TestReaderReturnsOneReplyAfterTheOther(t *testing.T) {
 			} {
 				g.Expect(reader.Next()).To(Equal(want))
 			}
-			_, err := reader.Next()
-			g.Expect(err).To(MatchError(io.EOF))
+			g.Expect(reader.Next()).Error().To(MatchError(io.EOF))
 		})
 	}
 }
@@ -65,8 +66,7 @@ func TestReaderRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := NewReader(strings.NewReader(c.stream)).Next()
-			NewWithT(t).Expect(err).To(MatchError(c.want))
+			NewWithT(t).Expect(NewReader(strings.NewReader(c.stream)).Next()).Error().To(MatchError(c.want))
 		})
 	}
 }
@@ -107,12 +107,10 @@ func FuzzReader(f *testing.F) {
 			var guard decoder
 			length := 0
 			for guard.count == 0 {
-				n, err := guard.take(rest[length:])
-				g.Expect(err).NotTo(HaveOccurred())
+				n := must.Get(guard.take(rest[length:]))(g)
 				length += n
 			}
-			want, err := Decode(rest[:length])
-			g.Expect(err).NotTo(HaveOccurred())
+			want := must.Get(Decode(rest[:length]))(g)
 			g.Expect(fmt.Sprintf("%#v", got)).To(Equal(fmt.Sprintf("%#v", want)))
 			rest = rest[length:]
 		}

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -26,6 +25,8 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/secrets"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // server is an API server as a client.Reader that only supports Get.
@@ -50,8 +51,7 @@ func TestRead(t *testing.T) {
 				secret.Data = map[string][]byte{"password": []byte("pw"), "tls.crt": {0xff, 0}, "empty": {}}
 				return nil
 			}})
-			data, err := reader.Read(t.Context(), "shop", "redis")
-			g.Expect(err).NotTo(HaveOccurred())
+			data := must.Get(reader.Read(t.Context(), "shop", "redis"))(g)
 			g.Expect(data).To(Equal(map[string][]byte{"password": []byte("pw"), "tls.crt": {0xff, 0}, "empty": {}}))
 		})
 	}
@@ -101,6 +101,17 @@ func TestReadTellsWhatIsKnownFromWhatIsNot(t *testing.T) {
 	}
 }
 
+// serve starts what is taken for an API server, and returns a reader of its Secrets.
+func serve(t *testing.T, handle http.HandlerFunc) *secrets.Reader {
+	t.Helper()
+	server := httptest.NewServer(handle)
+	t.Cleanup(server.Close)
+	mapper := apimeta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), apimeta.RESTScopeNamespace)
+	live := must.Get(client.New(&rest.Config{Host: server.URL}, client.Options{Scheme: scheme.Scheme, Mapper: mapper}))(NewWithT(t))
+	return secrets.NewReader(live)
+}
+
 // TestAProxyDoesNotDecide checks that an error page of a proxy does not revoke the credentials in use.
 func TestAProxyDoesNotDecide(t *testing.T) {
 	t.Parallel()
@@ -108,16 +119,8 @@ func TestAProxyDoesNotDecide(t *testing.T) {
 		t.Run(http.StatusText(code), func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				http.Error(w, "<html>no such backend</html>", code)
-			}))
-			t.Cleanup(proxy.Close)
-			mapper := apimeta.NewDefaultRESTMapper(nil)
-			mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), apimeta.RESTScopeNamespace)
-			live, err := client.New(&rest.Config{Host: proxy.URL}, client.Options{Scheme: scheme.Scheme, Mapper: mapper})
-			g.Expect(err).NotTo(HaveOccurred())
-
-			_, err = secrets.NewReader(live).Read(t.Context(), "shop", "redis")
+			proxy := serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>no such backend</html>", code) })
+			_, err := proxy.Read(t.Context(), "shop", "redis")
 			g.Expect(err).To(HaveOccurred())
 			var classified *failure.Error
 			g.Expect(errors.As(err, &classified)).To(BeFalse(), "%v", err)
@@ -129,35 +132,26 @@ func TestAProxyDoesNotDecide(t *testing.T) {
 func TestReadLogsNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	apiServer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	reader := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"apiVersion": "v1", "kind": "Secret", "data": {"password": "cHc="}}`)
-	}))
-	t.Cleanup(apiServer.Close)
-	mapper := apimeta.NewDefaultRESTMapper(nil)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), apimeta.RESTScopeNamespace)
-	live, err := client.New(&rest.Config{Host: apiServer.URL}, client.Options{Scheme: scheme.Scheme, Mapper: mapper})
-	g.Expect(err).NotTo(HaveOccurred())
+	})
 	var logged []string
 	everything := funcr.New(func(prefix, args string) { logged = append(logged, prefix+args) }, funcr.Options{Verbosity: 10})
 
-	data, err := secrets.NewReader(live).Read(logr.NewContext(t.Context(), everything), "shop", "redis")
-	g.Expect(err).NotTo(HaveOccurred())
+	data := must.Get(reader.Read(logr.NewContext(t.Context(), everything), "shop", "redis"))(g)
 	g.Expect(data).To(HaveKeyWithValue("password", []byte("pw")))
 	g.Expect(logged).To(BeEmpty())
 }
 
 func TestReadEndsInTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		reader := secrets.NewReader(server{get: func(ctx context.Context, _ client.ObjectKey, _ *corev1.Secret) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}})
 		began := time.Now()
-		_, err := reader.Read(t.Context(), "shop", "redis")
-		g.Expect(err).To(MatchError(context.DeadlineExceeded))
+		g.Expect(reader.Read(t.Context(), "shop", "redis")).Error().To(MatchError(context.DeadlineExceeded))
 		g.Expect(time.Since(began)).To(BeNumerically("<=", 5*time.Second))
 	})
 }

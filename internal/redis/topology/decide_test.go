@@ -8,17 +8,16 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unique"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
-	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 func names(master string, epoch uint64) response {
@@ -201,7 +200,7 @@ func TestServersOfOtherDeploymentsAreNotBelieved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: c.mode, Address: "seed:1"}, logr.Discard())
+			f := newIdleWatcher(c.mode, "seed:1")
 			f.peers = map[string]bool{}
 			for id := range strings.FieldsSeq(c.before) {
 				f.peers[id] = true
@@ -220,8 +219,7 @@ func TestServersOfOtherDeploymentsAreNotBelieved(t *testing.T) {
 func TestAFreshSentinelDoesNotLeadBackToTheOldMaster(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	f := newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeSentinel, Address: "seed:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})},
-		logr.Discard())
+	f := newIdleWatcher(auth.ModeSentinel, "seed:1")
 	say := func(all ...response) {
 		for _, each := range all {
 			respond(f, each)
@@ -253,24 +251,15 @@ func TestSentinelsAreRememberedWhileTheOneThatIsNamedIsGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "seed:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-			f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, logr.Discard())
-			say := func(at time.Time, each response) {
-				each.sentAt, each.triedAt = at, at
-				if f.pollers[each.from] == nil {
-					f.pollers[each.from] = &poller{stop: func() {}}
-				}
-				f.record(each.from, f.pollers[each.from], each)
-				f.process(at)
-			}
+			f := newIdleWatcher(auth.ModeSentinel, "seed:1")
 			now := time.Now()
 			for _, each := range c.first {
-				say(now, each)
+				respondAt(f, now, each)
 			}
 			later := now.Add(responseLife) // All answers are old by then.
 			f.process(later)
 			for _, each := range append(c.later, from("a:1", names("new:1", 2), "seed:1", "b:1"), from("b:1", names("new:1", 2), "seed:1", "a:1")) {
-				say(later, each)
+				respondAt(f, later, each)
 			}
 			g.Expect(f.wanted(f.memberResponses(), nil)).To(ConsistOf("seed:1", "a:1", "b:1"))
 			g.Expect(f.route("emails")).To(HaveField("Owner.Address", "new:1"))
@@ -282,42 +271,40 @@ func TestSentinelsAreRememberedWhileTheOneThatIsNamedIsGone(t *testing.T) {
 func TestAnswersThatHaveBecomeOldAreNotUsed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-	f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, logr.Discard())
+	f := newIdleWatcher(auth.ModeSentinel, "s1:1")
 	now := time.Now()
-	say := func(asked time.Time) {
-		f.pollers["s1:1"] = &poller{}
-		said := names("m:1", 1)
-		said.sentAt, said.triedAt, said.life = asked, asked, leastLife
-		f.record("s1:1", f.pollers["s1:1"], said)
-	}
-	say(now)
-	f.process(now)
-	_, err := f.route("emails")
-	g.Expect(err).NotTo(HaveOccurred())
+	said := from("s1:1", names("m:1", 1))
+	said.life = leastLife
+	respondAt(f, now, said)
+	g.Expect(f.route("emails")).Error().NotTo(HaveOccurred())
 	version := f.version()
 	f.process(now.Add(leastLife - 1))
 	g.Expect(f.version()).To(Equal(version))
 	f.process(now.Add(leastLife))
-	_, err = f.route("emails")
-	g.Expect(failure.Classify(err).Busy()).To(BeTrue())
-	say(now.Add(leastLife))
-	f.process(now.Add(leastLife))
-	_, err = f.route("emails")
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(isBusy(f)).To(BeTrue())
+	respondAt(f, now.Add(leastLife), said)
+	g.Expect(f.route("emails")).Error().NotTo(HaveOccurred())
 	g.Expect(f.version()).To(BeEquivalentTo(version+2), "what was not known meanwhile is looked for again")
 	g.Expect(since(now.Add(-time.Second), now)).To(Equal(time.Second))
 	g.Expect(since(now.Add(-time.Hour).Round(0), now)).To(BeNumerically("~", time.Hour, time.Second), "by the wall clock")
 }
 
 // respond records and processes a response of now.
-func respond(f *watcher, each response) {
-	each.sentAt, each.triedAt = time.Now(), time.Now()
+func respond(f *watcher, each response) { respondAt(f, time.Now(), each) }
+
+func respondAt(f *watcher, at time.Time, each response) {
+	each.sentAt, each.triedAt = at, at
 	if f.pollers[each.from] == nil {
 		f.pollers[each.from] = &poller{stop: func() {}}
 	}
 	f.record(each.from, f.pollers[each.from], each)
-	f.process(time.Now())
+	f.process(at)
+}
+
+// isBusy reports whether it is not known yet where a key is.
+func isBusy(f *watcher) bool {
+	_, err := f.route("emails")
+	return failure.Classify(err).Busy()
 }
 
 // One sentinel does not know of the failover yet, and responds first, when the operator starts or after it was stopped. The
@@ -336,11 +323,8 @@ func TestOneSentinelIsNotRightBeforeTheOthersHaveResponded(t *testing.T) {
 		"the last one is stopped": {false, response{err: failure.Classify(context.DeadlineExceeded)}, "old:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
-				e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-				f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, logr.Discard())
+			bubble.Run(t, func(_ *testing.T, g Gomega) {
+				f := newIdleWatcher(auth.ModeSentinel, "s1:1")
 				if c.stopped {
 					respond(f, from("s1:1", names("old:1", 1), "s2:1"))
 					respond(f, from("s2:1", names("old:1", 1), "s1:1"))
@@ -348,14 +332,11 @@ func TestOneSentinelIsNotRightBeforeTheOthersHaveResponded(t *testing.T) {
 					time.Sleep(responseLife)
 				}
 				respond(f, from("s1:1", names("old:1", 1), "s2:1"))
-				_, err := f.route("emails")
-				g.Expect(failure.Classify(err).Busy()).To(BeTrue())
+				g.Expect(isBusy(f)).To(BeTrue())
 				respond(f, from("s2:1", c.last, "s1:1"))
-				is, err := f.route("emails")
+				g.Expect(isBusy(f)).To(Equal(c.master == ""))
+				is, _ := f.route("emails")
 				g.Expect(is.Owner.Address).To(Equal(c.master))
-				if c.master == "" {
-					g.Expect(failure.Classify(err).Busy()).To(BeTrue())
-				}
 			})
 		})
 	}
@@ -363,14 +344,10 @@ func TestOneSentinelIsNotRightBeforeTheOthersHaveResponded(t *testing.T) {
 
 // A server that cannot be polled does not hold up the first view for long.
 func TestTheFirstViewWaitsForAServerOnlySoLong(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-		f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, logr.Discard())
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
+		f := newIdleWatcher(auth.ModeSentinel, "s1:1")
 		for began := time.Now(); time.Since(began) < beginTimeout; time.Sleep(pollInterval) {
-			_, err := f.route("emails")
-			g.Expect(failure.Classify(err).Busy()).To(BeTrue())
+			g.Expect(isBusy(f)).To(BeTrue())
 			respond(f, from("s1:1", names("m:1", 1), "s2:1"))
 		}
 		f.process(time.Now())
@@ -380,32 +357,21 @@ func TestTheFirstViewWaitsForAServerOnlySoLong(t *testing.T) {
 
 // A read may come before anything else when the process goes on, and the master may have been replaced meanwhile.
 func TestNothingIsKnownBeforeOldAnswersWereLookedFor(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-		f := newWatcher(connection.NewPool(connection.Options{}), newShares(), e, logr.Discard())
-		f.pollers["s1:1"] = &poller{}
-		said := names("m:1", 1)
-		said.sentAt, said.triedAt = time.Now(), time.Now()
-		f.record("s1:1", f.pollers["s1:1"], said)
-		f.process(time.Now())
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
+		f := newIdleWatcher(auth.ModeSentinel, "s1:1")
+		respond(f, from("s1:1", names("m:1", 1)))
 		time.Sleep(checkTimeout - time.Millisecond)
-		_, err := f.route("emails")
-		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(f.route("emails")).Error().NotTo(HaveOccurred())
 		time.Sleep(time.Millisecond)
-		_, err = f.route("emails")
-		g.Expect(failure.Classify(err).Busy()).To(BeTrue())
+		g.Expect(isBusy(f)).To(BeTrue())
 		f.process(time.Now())
-		_, err = f.route("emails")
-		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(f.route("emails")).Error().NotTo(HaveOccurred())
 
 		time.Sleep(responseLife)
 		published := false
 		f.moved = func(next *view) { // A read comes while the check publishes that the responses are old.
 			published = true
-			_, err = f.route("emails")
-			g.Expect(failure.Classify(err).Busy()).To(BeTrue())
+			g.Expect(isBusy(f)).To(BeTrue())
 			f.adopt(next)
 		}
 		f.process(time.Now())
@@ -421,6 +387,8 @@ func TestRepliesOfNodes(t *testing.T) {
 	slots := func(first, last int64, master []any, replicas ...any) []any {
 		return append([]any{first, last, master}, replicas...)
 	}
+	// all has one master for all slots.
+	all := func(master ...any) []any { return []any{slots(0, 16383, master)} }
 	for name, c := range map[string]struct {
 		slots any
 		nodes any
@@ -428,78 +396,70 @@ func TestRepliesOfNodes(t *testing.T) {
 		owners, importing map[uint16]string
 	}{
 		"Redis 6.2": {
-			[]any{slots(0, 16383, node("10.0.0.1", int64(6379), "a"), node("10.0.0.2", int64(6379), "b"))},
-			"a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-16383\nb 10.0.0.2:6379@16379 slave a 0 0 1 connected\n",
-			map[uint16]string{0: "10.0.0.1:6379", 16383: "10.0.0.1:6379"},
-			nil,
+			slots:  []any{slots(0, 16383, node("10.0.0.1", int64(6379), "a"), node("10.0.0.2", int64(6379), "b"))},
+			nodes:  "a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-16383\nb 10.0.0.2:6379@16379 slave a 0 0 1 connected\n",
+			owners: map[uint16]string{0: "10.0.0.1:6379", 16383: "10.0.0.1:6379"},
 		},
 		"Redis 7.0, host names, a slot on the move": {
-			[]any{
+			slots: []any{
 				slots(0, 99, node("a.example", int64(6379), "a", []any{"ip", "10.0.0.1"})),
 				slots(100, 16383, node("b.example", int64(6379), "b", []any{"ip", "10.0.0.2"})),
 			},
-			"a 10.0.0.1:6379@16379,a.example myself,master - 0 0 1 connected 0-99 [42->-b] [43-<-b]\n" +
+			nodes: "a 10.0.0.1:6379@16379,a.example myself,master - 0 0 1 connected 0-99 [42->-b] [43-<-b]\n" +
 				"b 10.0.0.2:6379@16379,b.example master - 0 0 2 connected 100-16383\n",
-			map[uint16]string{42: "a.example:6379", 43: "a.example:6379", 100: "b.example:6379"},
-			map[uint16]string{42: "b.example:6379"},
+			owners:    map[uint16]string{42: "a.example:6379", 43: "a.example:6379", 100: "b.example:6379"},
+			importing: map[uint16]string{42: "b.example:6379"},
 		},
 		"a node without an address": {
-			[]any{slots(0, 99, node("10.0.0.1", int64(6379), "a")), slots(100, 16383, node("", int64(0), "b"))},
-			"a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-99\nb :0@0 master,noaddr - 0 0 2 disconnected 100-16383\n",
-			map[uint16]string{0: "10.0.0.1:6379", 100: ""},
-			nil,
+			slots:  []any{slots(0, 99, node("10.0.0.1", int64(6379), "a")), slots(100, 16383, node("", int64(0), "b"))},
+			nodes:  "a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-99\nb :0@0 master,noaddr - 0 0 2 disconnected 100-16383\n",
+			owners: map[uint16]string{0: "10.0.0.1:6379", 100: ""},
 		},
 		"a move by a former owner": {
-			[]any{slots(0, 16383, node("10.0.0.2", int64(6379), "b"))},
-			"a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected [5->-c]\nb 10.0.0.2:6379@16379 master - 0 0 2 connected 0-16383\n" +
+			slots: all("10.0.0.2", int64(6379), "b"),
+			nodes: "a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected [5->-c]\nb 10.0.0.2:6379@16379 master - 0 0 2 connected 0-16383\n" +
 				"c 10.0.0.3:6379@16379 master - 0 0 3 connected\n",
-			map[uint16]string{5: "10.0.0.2:6379"},
-			nil,
+			owners: map[uint16]string{5: "10.0.0.2:6379"},
 		},
 		"Redis 7.2 and Valkey, more fields behind the name": {
-			[]any{slots(0, 16383, node("10.0.0.1", int64(6379), "a", []any{}))},
-			"a 10.0.0.1:6379@16379,,tls-port=0,shard-id=7 myself,master - 0 0 1 connected 0-16383 [5->-b]\n" +
+			slots: all("10.0.0.1", int64(6379), "a", []any{}),
+			nodes: "a 10.0.0.1:6379@16379,,tls-port=0,shard-id=7 myself,master - 0 0 1 connected 0-16383 [5->-b]\n" +
 				"b 10.0.0.2:6380@16379,,shard-id=8 master - 0 0 2 connected\n",
-			map[uint16]string{5: "10.0.0.1:6379"},
-			map[uint16]string{5: "10.0.0.2:6380"},
+			owners:    map[uint16]string{5: "10.0.0.1:6379"},
+			importing: map[uint16]string{5: "10.0.0.2:6380"},
 		},
 		"a host that the node does not know": {
-			[]any{slots(0, 16383, node(nil, int64(6379), "a"))},
-			resp.Error("NOPERM"),
-			map[uint16]string{1: "seed.example:6379"},
-			nil,
+			slots: all(nil, int64(6379), "a"), nodes: resp.Error("NOPERM"), owners: map[uint16]string{1: "seed.example:6379"},
 		},
-		"an empty host": {
-			[]any{slots(0, 16383, node("", int64(6379), "a"))}, nil, map[uint16]string{1: "seed.example:6379"}, nil,
-		},
+		"an empty host": {slots: all("", int64(6379), "a"), owners: map[uint16]string{1: "seed.example:6379"}},
 		"a host name that is not announced": {
-			[]any{slots(0, 16383, node("?", int64(6379), "a", []any{"ip", "10.0.0.1"}))},
-			"a 10.0.0.1:6379@16379,? myself,master - 0 0 1 connected 0-16383\n",
-			map[uint16]string{1: "10.0.0.1:6379"},
-			nil,
+			slots:  all("?", int64(6379), "a", []any{"ip", "10.0.0.1"}),
+			nodes:  "a 10.0.0.1:6379@16379,? myself,master - 0 0 1 connected 0-16383\n",
+			owners: map[uint16]string{1: "10.0.0.1:6379"},
 		},
 		"one virtual node of a service": {
-			[]any{slots(0, 16383, node("cache.example", int64(6379), "v", []any{"ip", "127.0.0.1"}))},
-			nil,
-			map[uint16]string{1: "cache.example:6379"},
-			nil,
+			slots: all("cache.example", int64(6379), "v", []any{"ip", "127.0.0.1"}), owners: map[uint16]string{1: "cache.example:6379"},
 		},
 		"IPv6": {
-			[]any{slots(0, 16383, node("fd00::1", int64(6379), "a"))},
-			"a fd00::1:6379@16379 myself,master - 0 0 1 connected 0-16383\n",
-			map[uint16]string{1: "[fd00::1]:6379"},
-			nil,
+			slots:  all("fd00::1", int64(6379), "a"),
+			nodes:  "a fd00::1:6379@16379 myself,master - 0 0 1 connected 0-16383\n",
+			owners: map[uint16]string{1: "[fd00::1]:6379"},
 		},
-		"no slots":    {[]any{}, "", map[uint16]string{1: ""}, nil},
-		"before IDs":  {[]any{slots(0, 16383, node("10.0.0.1", int64(6379)))}, "", map[uint16]string{1: "10.0.0.1:6379"}, nil},
-		"odd lines":   {[]any{slots(0, 1, node("h", int64(1), "a"))}, "\n a b\nx y z [1->-2\n", map[uint16]string{1: "h:1"}, nil},
-		"odd numbers": {[]any{slots(0, 1, node("h", int64(1), "a"))}, "a h:1@2 myself - 0 0 x c [99999->-a] [x->-a] []\n", map[uint16]string{1: "h:1"}, nil},
+		"no slots":   {slots: []any{}, nodes: "", owners: map[uint16]string{1: ""}},
+		"before IDs": {slots: all("10.0.0.1", int64(6379)), nodes: "", owners: map[uint16]string{1: "10.0.0.1:6379"}},
+		"odd lines": {
+			slots: []any{slots(0, 1, node("h", int64(1), "a"))}, nodes: "\n a b\nx y z [1->-2\n", owners: map[uint16]string{1: "h:1"},
+		},
+		"odd numbers": {
+			slots:  []any{slots(0, 1, node("h", int64(1), "a"))},
+			nodes:  "a h:1@2 myself - 0 0 x c [99999->-a] [x->-a] []\n",
+			owners: map[uint16]string{1: "h:1"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			said, err := parseNodes(c.slots, c.nodes, asked)
-			g.Expect(err).NotTo(HaveOccurred())
+			said := must.Get(parseNodes(c.slots, c.nodes, asked))(g)
 			is := mergeNodes(auth.Endpoint{Mode: auth.ModeCluster}, []*nodes{said})
 			owners := map[uint16]string{}
 			for slot := range c.owners {
@@ -526,8 +486,7 @@ func TestRepliesOfNodes(t *testing.T) {
 		"no first slot": []any{[]any{nil, int64(1), node("h", int64(1), "a")}}, "no last slot": []any{[]any{int64(0), "1", node("h", int64(1), "a")}},
 		"a bad host": []any{slots(0, 1, node("h\r\n", int64(1), "a"))}, "a bad port": []any{slots(0, 1, node("h", int64(-1), "a"))},
 	} {
-		_, err := parseNodes(reply, "", asked)
-		NewWithT(t).Expect(err).To(MatchError(resp.ErrMalformed), name)
+		NewWithT(t).Expect(parseNodes(reply, "", asked)).Error().To(MatchError(resp.ErrMalformed), name)
 	}
 }
 
@@ -594,7 +553,7 @@ func TestANodeOfAnotherClusterHasNoSlots(t *testing.T) {
 		second *nodes
 		owner  uint16
 	}{"another Cluster": {other, 0}, "the same": {&same, 1}} {
-		f := newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeCluster, Address: "seed:1"}, logr.Discard())
+		f := newIdleWatcher(auth.ModeCluster, "seed:1")
 		f.lastUsed["b:1"] = time.Now()
 		f.responses["seed:1"] = response{from: "seed:1", sentAt: time.Now(), nodes: own}
 		f.responses["b:1"] = response{from: "b:1", sentAt: time.Now(), nodes: c.second}

@@ -24,6 +24,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/topology"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -65,8 +66,7 @@ func followWith(t *testing.T, pool *connection.Pool, e auth.Endpoint) *harness {
 
 func deployment(t *testing.T, mode auth.Mode, addresses ...string) auth.Endpoint {
 	t.Helper()
-	e, err := auth.ParseDeployment(mode, addresses)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	e := must.Get(auth.ParseDeployment(mode, addresses))(NewWithT(t))
 	if mode == auth.ModeSentinel {
 		e.Sentinels = unique.Make(auth.Sentinels{MasterName: redistest.MasterName})
 	}
@@ -111,8 +111,7 @@ func TestAFailoverIsFollowed(t *testing.T) {
 	h.Expect(r.Failover(t.Context(), r.Sentinels[1])).To(Succeed())
 	h.Eventually(h.owner("emails")).ShouldNot(BeElementOf(first, ""))
 	h.Eventually(h.changed).Should(Receive(Equal("team/emails")))
-	master, err := r.Master(t.Context(), r.Sentinels[1])
-	h.Expect(err).NotTo(HaveOccurred())
+	master := must.Get(r.Master(t.Context(), r.Sentinels[1]))(h)
 	h.Eventually(h.owner("emails")).Should(Equal(master.Addr()))
 
 	h.Expect(r.AwaitFormed(t.Context())).To(Succeed())
@@ -133,18 +132,13 @@ func TestSentinelsThatAreGoneAreNotBelieved(t *testing.T) {
 	h.Eventually(h.owner("emails")).Should(Equal(r.Servers[0].Addr()))
 }
 
-func TestWhatIsNoSentinelIsReported(t *testing.T) {
+func TestWhatIsNeitherASentinelNorAClusterIsReported(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := follow(t, deployment(t, auth.ModeSentinel, server.Addr()))
-	h.Eventually(h.why).Should(Equal(failure.ReasonWrongMode))
-}
-
-func TestWhatIsNoClusterIsReported(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	h := follow(t, deployment(t, auth.ModeCluster, server.Addr()))
-	h.Eventually(h.why).Should(Equal(failure.ReasonWrongMode))
+	for _, mode := range []auth.Mode{auth.ModeSentinel, auth.ModeCluster} {
+		h := follow(t, deployment(t, mode, server.Addr()))
+		h.Eventually(h.why).Should(Equal(failure.ReasonWrongMode), "mode %v", mode)
+	}
 }
 
 // All that happens to slots: they belong to different masters, are moved, and their master fails.
@@ -153,19 +147,13 @@ func TestSlotsAreFollowed(t *testing.T) {
 	s := redistest.NewSharded(t, redistest.ShardedOptions{})
 	h := follow(t, deployment(t, auth.ModeCluster, s.Nodes[5].Addr())) // A replica.
 	for _, key := range []string{"a", "b", "c", "d", "e"} {
-		master, err := s.Owner(t.Context(), s.Nodes[0], key)
-		h.Expect(err).NotTo(HaveOccurred())
+		master := must.Get(s.Owner(t.Context(), s.Nodes[0], key))(h)
 		h.Eventually(h.owner(key)).Should(Equal(master.Addr()), key)
 	}
 
-	from, err := s.Owner(t.Context(), s.Nodes[0], "a")
-	h.Expect(err).NotTo(HaveOccurred())
-	to := s.Nodes[0]
-	if from == to {
-		to = s.Nodes[1]
-	}
-	moved, err := s.BeginMigration(t.Context(), "a", to)
-	h.Expect(err).NotTo(HaveOccurred())
+	from := must.Get(s.Owner(t.Context(), s.Nodes[0], "a"))(h)
+	to := must.Get(s.NotOwner(t.Context(), "a"))(h)
+	moved := must.Get(s.BeginMigration(t.Context(), "a", to))(h)
 	importing := func() (topology.Route, error) { return h.Route(h.endpoint, "a") }
 	h.Eventually(importing).Should(Equal(topology.Route{
 		Owner: h.endpoint.ServerAt(from.Addr()), Importing: h.endpoint.ServerAt(to.Addr()),
@@ -186,7 +174,7 @@ func TestADeploymentThatNobodyUsesIsNotAsked(t *testing.T) {
 	h.Expect(h.why()).To(BeEmpty())
 	connected := func() (int, error) {
 		clients, err := node.Client().ClientList(t.Context()).Result()
-		return len(splitLines(clients)), err
+		return strings.Count(clients, "\n"), err
 	}
 	h.Eventually(connected).Should(Equal(1), "that of the test")
 }
@@ -196,19 +184,11 @@ func TestEverNewAddressesAreReported(t *testing.T) {
 	t.Parallel()
 	const masters = 200
 	var asked atomic.Int64
-	hostile := redistest.NewScripted(t, func(args []string) string {
-		if args[0] != "cluster" {
-			return redistest.Usual
-		}
-		if args[1] != "slots" {
-			return "-ERR unknown subcommand\r\n"
-		}
-		reply := fmt.Sprintf("*%d\r\n", masters)
+	hostile := announcing(t, func() (said []string) {
 		for i, round := 0, asked.Add(1); i < masters; i++ {
-			host := fmt.Sprintf("127.%d.%d.1", round%256, i)
-			reply += fmt.Sprintf("*3\r\n:%d\r\n:%d\r\n*2\r\n$%d\r\n%s\r\n:1\r\n", i, i, len(host), host)
+			said = append(said, slotsOf(i, i, fmt.Sprintf("127.%d.%d.1", round%256, i)))
 		}
-		return reply
+		return said
 	})
 	h := follow(t, deployment(t, auth.ModeCluster, hostile.Addr()))
 	h.Eventually(func() string {
@@ -217,54 +197,34 @@ func TestEverNewAddressesAreReported(t *testing.T) {
 	}).Should(ContainSubstring("too many different addresses"))
 }
 
-func splitLines(text string) (lines []string) {
-	for line := range strings.Lines(text) {
-		lines = append(lines, line)
-	}
-	return lines
-}
-
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// secrets has a password in each Secret.
-type secrets string
+// secret has a password, which may change.
+type secret struct{ value atomic.Pointer[string] }
 
-func (s secrets) Read(context.Context, string, string) (map[string][]byte, error) {
-	return map[string][]byte{"password": []byte(s)}, nil
+func (s *secret) set(password string) *secret {
+	s.value.Store(&password)
+	return s
+}
+
+func (s *secret) Read(context.Context, string, string) (map[string][]byte, error) {
+	return map[string][]byte{"password": []byte(*s.value.Load())}, nil
 }
 
 // A hostile server knows the password, and may announce it as the name of a host.
 func TestAPasswordThatIsAnnouncedIsNotShown(t *testing.T) {
 	t.Parallel()
 	const password = "Wonder-7"
-	hostile := redistest.NewScripted(t, func(args []string) string {
-		switch {
-		case args[0] == "cluster" && args[1] == "slots":
-			return fmt.Sprintf("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$%d\r\n%s\r\n:1\r\n", len(password), password)
-		case args[0] == "cluster":
-			return "-ERR unknown subcommand\r\n"
-		}
-		return redistest.Usual
-	})
+	hostile := announcing(t, func() []string { return []string{slotsOf(0, 16383, password)} })
 	e := deployment(t, auth.ModeCluster, hostile.Addr())
 	e.Password, e.Namespace = auth.SecretKey{Name: "redis", Key: "password"}, "team"
-	h := followWith(t, connection.NewPool(connection.Options{Secrets: secrets(password)}), e)
+	h := followWith(t, connection.NewPool(connection.Options{Secrets: new(secret).set(password)}), e)
 	h.Eventually(h.owner("emails")).Should(Equal("wonder-7:1"))
-	at, err := h.Route(e, "emails")
-	h.Expect(err).NotTo(HaveOccurred())
+	at := must.Get(h.Route(e, "emails"))(h)
 	is := failure.Classify(h.About(e, at.Owner, failure.Classify(syscall.ECONNREFUSED)))
 	h.Expect(is.Message).To(And(ContainSubstring(`announce a node at "[redacted]"`), Not(ContainSubstring("wonder"))))
-}
-
-// changingSecret has a password that changes.
-type changingSecret struct{ value atomic.Pointer[string] }
-
-func (s *changingSecret) set(password string) { s.value.Store(&password) }
-
-func (s *changingSecret) Read(context.Context, string, string) (map[string][]byte, error) {
-	return map[string][]byte{"password": []byte(*s.value.Load())}, nil
 }
 
 // subscribers returns the IDs of the connections with which a user has subscribed to channels.
@@ -284,19 +244,18 @@ func TestTheEventsOfASentinelComeWithTheCurrentPassword(t *testing.T) {
 	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{Replicas: 1, Sentinels: 1})
 	sentinel := r.Sentinels[0].Client()
 	g.Expect(sentinel.Do(t.Context(), "acl", "setuser", "watcher", "on", ">first", ">second", "allcommands", "allchannels").Err()).To(Succeed())
-	secret := &changingSecret{}
-	secret.set("first")
+	password := new(secret).set("first")
 	e := deployment(t, auth.ModeSentinel, r.Sentinels[0].Addr())
 	e.Namespace = "team"
 	e.Sentinels = unique.Make(auth.Sentinels{
 		MasterName: redistest.MasterName, Username: "watcher", Password: auth.SecretKey{Name: "sentinels", Key: "password"},
 	})
-	h := followWith(t, connection.NewPool(connection.Options{Secrets: secret, LookAgain: 50 * time.Millisecond}), e)
+	h := followWith(t, connection.NewPool(connection.Options{Secrets: password, LookAgain: 50 * time.Millisecond}), e)
 	subscribed := func() []string { return subscribers(t.Context(), sentinel, "watcher") }
 	h.Eventually(subscribed).Should(HaveLen(1))
 	first := subscribed()
 
-	secret.set("second")
+	password.set("second")
 	h.Eventually(subscribed).Should(And(HaveLen(1), Not(Equal(first))))
 	h.Eventually(h.owner("emails")).Should(Equal(r.Servers[0].Addr()))
 }

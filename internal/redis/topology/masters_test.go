@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -33,21 +34,34 @@ func newAnnounced(t *testing.T) *announced {
 	t.Helper()
 	a := &announced{}
 	a.network.Store(1)
-	a.Scripted = redistest.NewScripted(t, func(args []string) string {
-		if args[0] != "cluster" {
-			return redistest.Usual
-		}
-		if args[1] != "slots" {
-			return "-ERR unknown subcommand\r\n"
-		}
-		reply := "*64\r\n"
+	a.Scripted = announcing(t, func() (said []string) {
 		for master := range 64 {
-			host := fmt.Sprintf("127.%d.%d.1", a.network.Load(), master)
-			reply += fmt.Sprintf("*3\r\n:%d\r\n:%d\r\n*2\r\n$%d\r\n%s\r\n:1\r\n", master*slotsEach, master*slotsEach+slotsEach-1, len(host), host)
+			first := master * slotsEach
+			said = append(said, slotsOf(first, first+slotsEach-1, fmt.Sprintf("127.%d.%d.1", a.network.Load(), master)))
 		}
-		return reply
+		return said
 	})
 	return a
+}
+
+// announcing returns a node that announces these slots, in parts made by slotsOf.
+func announcing(t *testing.T, slots func() []string) *redistest.Scripted {
+	t.Helper()
+	return redistest.NewScripted(t, func(args []string) string {
+		switch {
+		case args[0] != "cluster":
+			return redistest.Usual
+		case args[1] != "slots":
+			return "-ERR unknown subcommand\r\n"
+		}
+		said := slots()
+		return fmt.Sprintf("*%d\r\n%s", len(said), strings.Join(said, ""))
+	})
+}
+
+// slotsOf is a part of a reply to CLUSTER SLOTS.
+func slotsOf(first, last int, host string) string {
+	return fmt.Sprintf("*3\r\n:%d\r\n:%d\r\n*2\r\n$%d\r\n%s\r\n:1\r\n", first, last, len(host), host)
 }
 
 // keysOf returns a key of each of these masters.

@@ -14,8 +14,11 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // load is what servers of a deployment are asked.
@@ -45,7 +48,7 @@ func (l *load) run(ctx context.Context, running *sync.WaitGroup, f *watcher, pol
 
 // follower returns a follower that these tenants use.
 func (s *shares) watcher(tenants ...string) *watcher {
-	f := newIdleWatcher()
+	f := newIdleWatcher(auth.ModeCluster, "")
 	f.shares = s
 	for _, tenant := range tenants {
 		s.join(f, tenant)
@@ -59,9 +62,7 @@ func TestServersOfATenantAreAskedFewAtATime(t *testing.T) {
 	t.Parallel()
 	for name, cost := range map[string]time.Duration{"silent": requestCost, "costly": 100 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
+			bubble.Run(t, func(t *testing.T, g Gomega) {
 				all := newShares()
 				ctx, stop := context.WithCancel(t.Context())
 				var running sync.WaitGroup
@@ -84,27 +85,22 @@ func TestServersOfATenantAreAskedFewAtATime(t *testing.T) {
 
 // A deployment that several tenants use waits for whichever of them has room first, and takes nothing from the others.
 func TestTheFirstTenantWithRoomIsTaken(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		all := newShares()
 		var begun []*share
 		for _, tenant := range []string{"hostile", "team"} {
 			for range requestsEach {
-				by, err := all.begin(t.Context(), all.watcher(tenant))
-				g.Expect(err).NotTo(HaveOccurred())
+				by := must.Get(all.begin(t.Context(), all.watcher(tenant)))(g)
 				begun = append(begun, by)
 			}
 		}
 		common := all.watcher("hostile", "team")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := all.begin(ctx, common)
-		g.Expect(err).To(MatchError(context.DeadlineExceeded))
+		g.Expect(all.begin(ctx, common)).Error().To(MatchError(context.DeadlineExceeded))
 
 		time.AfterFunc(time.Second, all.of["team"].end)
-		by, err := all.begin(t.Context(), common)
-		g.Expect(err).NotTo(HaveOccurred())
+		by := must.Get(all.begin(t.Context(), common))(g)
 		g.Expect(by).To(BeIdenticalTo(all.of["team"]))
 		for _, each := range begun {
 			each.end()
@@ -121,9 +117,7 @@ func TestRepliesToATenantAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 100 << 10, resp.MaxReplyBytes, 3 * resp.MaxReplyBytes} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
+			bubble.Run(t, func(t *testing.T, g Gomega) {
 				ctx, stop := context.WithCancel(t.Context())
 				var running sync.WaitGroup
 				var fast load
@@ -177,9 +171,7 @@ func TestServersOfATenantThatAreAskedAreBounded(t *testing.T) {
 
 // A deployment whose servers may not be polled says so.
 func TestADeploymentThatMayNotBeAskedSaysSo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		all := newShares()
 		g.Expect(all.admit(all.watcher("team"), mostPolledEach)).To(Equal(mostPolledEach))
 		f := all.watcher("team")
@@ -196,9 +188,7 @@ func TestADeploymentThatMayNotBeAskedSaysSo(t *testing.T) {
 
 // Who leaves and comes again has the same share.
 func TestATenantThatComesAgainHasTheSameShare(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		all := newShares()
 		var begun []*share
 		begin := func(f *watcher) error {
@@ -225,8 +215,7 @@ func TestATenantThatComesAgainHasTheSameShare(t *testing.T) {
 		begun[len(begun)-1].time.Charge(time.Second)
 		begun[len(begun)-1].end()
 		g.Expect(all.leave(f, "team")).To(BeTrue())
-		_, err := all.begin(t.Context(), f)
-		g.Expect(err).To(MatchError(errUnused))
+		g.Expect(all.begin(t.Context(), f)).Error().To(MatchError(errUnused))
 		all.watcher("another")
 		g.Expect(all.of).To(HaveKey("team"), "what was spent is remembered")
 		time.Sleep(time.Minute)

@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/topology"
+	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -21,8 +22,7 @@ func TestSlotOf(t *testing.T) {
 		"", "a", "emails", "123456789", "{emails}:waiting", "{emails}:busy", "before{tag}after", "{}empty", "{unclosed", "}{x}", "{{x}}",
 		"two{a}{b}", "bytes \x00\xff\r\n", "ünïcode",
 	} {
-		slot, err := node.Client().ClusterKeySlot(t.Context(), key).Result()
-		g.Expect(err).NotTo(HaveOccurred())
+		slot := must.Get(node.Client().ClusterKeySlot(t.Context(), key).Result())(g)
 		g.Expect(int64(topology.SlotOf(key))).To(Equal(slot), key)
 	}
 	g.Expect(topology.SlotOf("{emails}:waiting")).To(Equal(topology.SlotOf("emails")))

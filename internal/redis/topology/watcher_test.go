@@ -10,14 +10,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
+	"unique"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // slow is a deployment whose responses take so long to merge.
@@ -39,16 +40,16 @@ func (s *slow) merge([]response, int, bool, uint64) *view {
 
 func (s *slow) wanted(map[string]response, []auth.Endpoint) []string { return s.addresses }
 
-func newIdleWatcher() *watcher {
-	return newWatcher(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeCluster}, logr.Discard())
+// newIdleWatcher returns a watcher of a deployment at this address, whose servers it does not poll.
+func newIdleWatcher(mode auth.Mode, address string) *watcher {
+	e := auth.Endpoint{Mode: mode, Address: address, Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
+	return newWatcher(connection.NewPool(connection.Options{}), newShares(), e, logr.Discard())
 }
 
 // Servers of a tenant whose responses always differ take no more than a part of one core, however many they are.
 func TestConclusionsOfATenantAreSpaced(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		const deployments, lasting, measured = 16, 5 * time.Millisecond, 10 * time.Second
-		g := NewWithT(t)
 		shares := newShares()
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -92,10 +93,8 @@ func reportEverNew(ctx context.Context, f *watcher, address string) {
 
 // A read that got MOVED is repeated where the key is now, by what the servers have reported since.
 func TestWhatServersHaveSaidIsKnownAfterARefresh(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		const servers, lasting = 16, time.Millisecond
-		g := NewWithT(t)
 		f := newShares().watcher("team")
 		of := &slow{lasting: lasting}
 		f.deployment = of
@@ -136,10 +135,8 @@ func TestWhatServersHaveSaidIsKnownAfterARefresh(t *testing.T) {
 
 // The addresses of servers in use are not new, however long ago they were met.
 func TestServersInUseAreNotNew(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		f := newIdleWatcher()
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
+		f := newIdleWatcher(auth.ModeCluster, "")
 		for _, address := range []string{"asked:1", "master:1", "importing:1", "gone:1"} {
 			g.Expect(f.mayUse(address)).To(BeTrue())
 		}

@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-
-	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
 )
 
 // Emulated stands in for a [Server] where there may be no redis-server, for the demo. It is miniredis, to which it
@@ -24,9 +22,9 @@ import (
 //   - Only keyspace channels (K) have events, and only the classes l and g.
 //   - All clients wait for one that does not read its events.
 type Emulated struct {
-	sandbox *sandbox.Sandbox
-	addr    string
-	client  *redis.Client
+	place
+
+	client *redis.Client
 
 	mu      sync.Mutex
 	running *emulation // nil while it is down
@@ -34,11 +32,11 @@ type Emulated struct {
 
 // StartEmulated starts an emulated server on a free port, with DefaultEvents.
 func StartEmulated() (*Emulated, error) {
-	box, _, addr, err := newSandbox()
+	at, err := newPlace(nil)
 	if err != nil {
 		return nil, err
 	}
-	server := &Emulated{sandbox: box, addr: addr, client: newClient(addr, "", nil)}
+	server := &Emulated{place: at, client: newClient(at.addr, "", nil)}
 	if err := server.Restart(); err != nil {
 		return nil, errors.Join(err, server.Stop())
 	}
@@ -50,9 +48,6 @@ func NewEmulated(tb testing.TB) *Emulated {
 	tb.Helper()
 	return forTest(tb, "an emulated Redis", func(context.Context) (*Emulated, error) { return StartEmulated() })
 }
-
-// Addr returns host:port. It stays the same over Restart.
-func (s *Emulated) Addr() string { return s.addr }
 
 // Client returns a client, which Stop closes.
 func (s *Emulated) Client() *redis.Client { return s.client }

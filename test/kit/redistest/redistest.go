@@ -64,28 +64,40 @@ type Options struct {
 
 // Server is a Redis server on 127.0.0.1. It is safe for concurrent use.
 type Server struct {
-	sandbox *sandbox.Sandbox
-	path    string
-	args    []string
-	addr    string
-	tls     *tls.Config // what clients need, if the server speaks TLS
-	client  *redis.Client
+	place
+
+	path   string
+	args   []string
+	client *redis.Client
 
 	mu      sync.Mutex
 	process *sandbox.Process
 }
 
-// newSandbox makes a sandbox for a server, with a free port and the address there.
-func newSandbox() (box *sandbox.Sandbox, port, addr string, err error) {
-	if box, err = sandbox.New(); err != nil {
-		return nil, "", "", err
+// place is where a server runs: a sandbox, a free port, and the arguments of redis-server to listen there.
+type place struct {
+	sandbox   *sandbox.Sandbox
+	addr      string
+	listening []string
+	tls       *tls.Config // what clients need, if the server speaks TLS
+}
+
+func newPlace(secured *TLS) (p place, err error) {
+	if p.sandbox, err = sandbox.New(); err != nil {
+		return p, err
 	}
-	free, err := box.Port()
+	port, err := p.sandbox.Port()
+	if err == nil {
+		p.addr = net.JoinHostPort(host, strconv.Itoa(port))
+		p.listening, err = secured.arguments(p.sandbox.Dir(), strconv.Itoa(port))
+	}
+	if err == nil {
+		p.tls, err = secured.client()
+	}
 	if err != nil {
-		return nil, "", "", errors.Join(err, box.Close())
+		return p, errors.Join(err, p.sandbox.Close())
 	}
-	port = strconv.Itoa(free)
-	return box, port, net.JoinHostPort(host, port), nil
+	return p, nil
 }
 
 // Start finds a redis-server, see package programs, starts it on a free port and returns
@@ -95,28 +107,18 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	box, port, addr, err := newSandbox()
+	at, err := newPlace(opts.TLS)
 	if err != nil {
 		return nil, err
 	}
-	listening, err := opts.TLS.arguments(box.Dir(), port)
-	if err != nil {
-		return nil, errors.Join(err, box.Close())
-	}
-	config, err := opts.TLS.client()
-	if err != nil {
-		return nil, errors.Join(err, box.Close())
-	}
 	if opts.Cluster {
-		bus, err := box.Port()
+		bus, err := at.sandbox.Port()
 		if err != nil {
-			return nil, errors.Join(err, box.Close())
+			return nil, errors.Join(err, at.sandbox.Close())
 		}
-		listening = append(listening, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-config-file", "nodes.conf")
+		at.listening = append(at.listening, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-config-file", "nodes.conf")
 	}
-	server := &Server{
-		sandbox: box, path: path, args: arguments(listening, opts), addr: addr, tls: config, client: newClient(addr, opts.User, config),
-	}
+	server := &Server{place: at, path: path, args: arguments(at.listening, opts), client: newClient(at.addr, opts.User, at.tls)}
 	if err := server.launch(ctx); err != nil {
 		return nil, errors.Join(err, server.Stop())
 	}
@@ -185,8 +187,8 @@ func newClient(addr, user string, config *tls.Config) *redis.Client {
 	})
 }
 
-// Addr returns host:port. It stays the same over Restart.
-func (s *Server) Addr() string { return s.addr }
+// Addr returns host:port. It stays the same when the server restarts.
+func (p place) Addr() string { return p.addr }
 
 // Client returns a client, which Stop closes.
 func (s *Server) Client() *redis.Client { return s.client }

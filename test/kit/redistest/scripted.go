@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 )
@@ -35,6 +37,12 @@ const (
 // endlessBytes is how much a server that sends without end sends at a time, about.
 const endlessBytes = 64 << 10
 
+// Replies are those to some commands, always the same. Other commands are answered as usual.
+type Replies map[string]string
+
+// Script answers with the replies.
+func (r Replies) Script(args []string) string { return r[args[0]] }
+
 // Scripted is a server that answers by a script what no Redis would, or not when a test needs
 // it. It listens on 127.0.0.1.
 type Scripted struct {
@@ -42,6 +50,10 @@ type Scripted struct {
 
 	script Script
 	dials  atomic.Int32
+	sent   atomic.Int64 // of what is endless
+
+	mu   sync.Mutex
+	came map[string]int
 }
 
 // NewScripted starts a server that ends with the test.
@@ -57,13 +69,13 @@ func NewScripted(tb testing.TB, script Script) *Scripted {
 
 // StartScripted starts a server. Close it.
 func StartScripted(script Script) (s *Scripted, err error) {
-	s = &Scripted{script: script}
+	s = NewPiped(script)
 	s.Listener, err = Serve(s.serve)
 	return s, err
 }
 
 // NewPiped returns a server without a port, whom only [Scripted.Dial] reaches. It works under testing/synctest.
-func NewPiped(script Script) *Scripted { return &Scripted{script: script} }
+func NewPiped(script Script) *Scripted { return &Scripted{script: script, came: map[string]int{}} }
 
 // Dial connects to the server. The connection has no buffer: each side waits until the other one has read.
 func (s *Scripted) Dial(context.Context, string, string) (net.Conn, error) { return Pipe(s.serve), nil }
@@ -92,21 +104,32 @@ func Listen(tb testing.TB, serve func(net.Conn)) (addr string) {
 	return listener.Addr()
 }
 
+// Sent is how often what is [Endless] has been sent.
+func (s *Scripted) Sent() int { return int(s.sent.Load()) }
+
+// Count is how often a command has come, by its name.
+func (s *Scripted) Count(command string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.came[command]
+}
+
 func (s *Scripted) serve(conn net.Conn) {
 	s.dials.Add(1)
-	reader := bufio.NewReader(conn)
-	for {
-		args, err := ReadCommand(reader)
-		if err != nil {
-			return
-		}
+	for args := range Commands(conn) {
+		s.mu.Lock()
+		s.came[args[0]]++
+		s.mu.Unlock()
 		answer, ends := strings.CutSuffix(s.script(args), HangUp)
 		once, rest, endless := strings.Cut(answer, Endless)
 		switch {
 		case endless:
-			_, err = io.WriteString(conn, once)
-			for many := strings.Repeat(rest, 1+endlessBytes/len(rest)); err == nil; {
-				_, err = io.WriteString(conn, many)
+			_, err := io.WriteString(conn, once)
+			times := 1 + endlessBytes/len(rest)
+			for many := strings.Repeat(rest, times); err == nil; {
+				if _, err = io.WriteString(conn, many); err == nil {
+					s.sent.Add(int64(times))
+				}
 			}
 			return
 		case answer == Nothing:
@@ -149,6 +172,15 @@ func Push(kind, channel string, last any) string {
 		return message + fmt.Sprintf("$%d\r\n%s\r\n", len(text), text)
 	}
 	return message + fmt.Sprintf(":%d\r\n", last)
+}
+
+// Commands are those that come on a connection until it ends.
+func Commands(conn net.Conn) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		reader := bufio.NewReader(conn)
+		for args, err := ReadCommand(reader); err == nil && yield(args); args, err = ReadCommand(reader) {
+		}
+	}
 }
 
 var errNoCommand = errors.New("not a command")

@@ -107,37 +107,20 @@ func NewReplicated(tb testing.TB, opts ReplicatedOptions) *Replicated {
 	return forTest(tb, "Redis with sentinels", func(ctx context.Context) (*Replicated, error) { return StartReplicated(ctx, opts) })
 }
 
-// AddSentinel starts another sentinel, with further lines in its configuration. It does not wait until the others know
-// it.
+// AddSentinel starts another sentinel, with further lines in its configuration, in which it keeps what it knows. It does not
+// wait until the others know it.
 func (r *Replicated) AddSentinel(ctx context.Context, config ...string) (*Server, error) {
-	sentinel, err := r.startSentinel(ctx, config)
-	if err == nil {
-		r.Sentinels = append(r.Sentinels, sentinel)
-	}
-	return sentinel, err
-}
-
-// startSentinel starts a sentinel. It keeps what it knows in its configuration.
-func (r *Replicated) startSentinel(ctx context.Context, config []string) (*Server, error) {
 	opts := r.opts
 	path, err := programs.Path(ctx, opts.Log, "redis-server")
 	if err != nil {
 		return nil, err
 	}
-	box, port, addr, err := newSandbox()
+	at, err := newPlace(opts.TLS)
 	if err != nil {
 		return nil, err
 	}
-	listening, err := opts.TLS.arguments(box.Dir(), port)
-	if err != nil {
-		return nil, errors.Join(err, box.Close())
-	}
-	secure, err := opts.TLS.client()
-	if err != nil {
-		return nil, errors.Join(err, box.Close())
-	}
 	lines := []string{
-		"bind " + host, "dir " + box.Dir(),
+		"bind " + host, "dir " + at.sandbox.Dir(),
 		fmt.Sprintf("sentinel monitor %s %s %d", MasterName, strings.Replace(r.master, ":", " ", 1), opts.Sentinels/2+1),
 		fmt.Sprintf("sentinel down-after-milliseconds %s %d", MasterName, downAfter.Milliseconds()),
 		fmt.Sprintf("sentinel failover-timeout %s %d", MasterName, (5 * time.Second).Milliseconds()),
@@ -148,20 +131,21 @@ func (r *Replicated) startSentinel(ctx context.Context, config []string) (*Serve
 	if opts.User != "" {
 		lines = append(lines, "sentinel auth-user "+MasterName+" "+opts.User, "sentinel auth-pass "+MasterName+" "+opts.User)
 	}
-	for option := range slices.Chunk(listening, 2) {
+	for option := range slices.Chunk(at.listening, 2) {
 		lines = append(lines, strings.TrimPrefix(option[0], "--")+" "+option[1])
 	}
 	lines = slices.Concat(lines, opts.SentinelConfig, config)
-	file := filepath.Join(box.Dir(), "sentinel.conf")
+	file := filepath.Join(at.sandbox.Dir(), "sentinel.conf")
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-		return nil, errors.Join(err, box.Close())
+		return nil, errors.Join(err, at.sandbox.Close())
 	}
-	client := newClient(addr, "", secure)
+	client := newClient(at.addr, "", at.tls)
 	client.Options().Password = opts.SentinelPassword
-	sentinel := &Server{sandbox: box, path: path, args: []string{file, "--sentinel"}, addr: addr, tls: secure, client: client}
+	sentinel := &Server{place: at, path: path, args: []string{file, "--sentinel"}, client: client}
 	if err := sentinel.launch(ctx); err != nil {
 		return nil, errors.Join(err, sentinel.Stop())
 	}
+	r.Sentinels = append(r.Sentinels, sentinel)
 	return sentinel, nil
 }
 

@@ -180,7 +180,21 @@ func (s *Sharded) Owner(ctx context.Context, by *Server, key string) (*Server, e
 	if err != nil {
 		return nil, err
 	}
-	return s.at(address)
+	for _, each := range s.Nodes {
+		if each.Addr() == address {
+			return each, nil
+		}
+	}
+	return nil, fmt.Errorf("no node is at %s", address)
+}
+
+// NotOwner returns a master that does not have a key.
+func (s *Sharded) NotOwner(ctx context.Context, key string) (*Server, error) {
+	owner, err := s.Owner(ctx, s.Nodes[0], key)
+	if owner == s.Nodes[0] {
+		return s.Nodes[1], err
+	}
+	return s.Nodes[0], err
 }
 
 // OwnerAddress returns the address that a node announces of the master that has a key.
@@ -201,19 +215,8 @@ func (s *Sharded) OwnerAddress(ctx context.Context, by *Server, key string) (str
 	return "", fmt.Errorf("no node has slot %d", slot)
 }
 
-// at returns the node at an address.
-func (s *Sharded) at(address string) (*Server, error) {
-	for _, each := range s.Nodes {
-		if each.Addr() == address {
-			return each, nil
-		}
-	}
-	return nil, fmt.Errorf("no node is at %s", address)
-}
-
 // Migration is a slot that is being moved.
 type Migration struct {
-	of       *Sharded
 	slot     int64
 	from, to *Server
 	fromID   string
@@ -226,7 +229,7 @@ func (s *Sharded) BeginMigration(ctx context.Context, key string, to *Server) (*
 	if err != nil {
 		return nil, err
 	}
-	m := &Migration{of: s, from: from, to: to}
+	m := &Migration{from: from, to: to}
 	if m.slot, err = to.Client().ClusterKeySlot(ctx, key).Result(); err != nil {
 		return nil, err
 	}

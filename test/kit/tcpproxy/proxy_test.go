@@ -220,19 +220,13 @@ func TestStreamsOfNewConnectionsAreCutInTheMiddle(t *testing.T) {
 	s.expect(conn, "message")
 }
 
-func TestConnectionsAreCut(t *testing.T) {
+func TestConnectionsAreEnded(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	conn := s.dial()
 	s.proxy.Cut()
 	s.expectEnd(conn, io.EOF)
-	s.dial()
-}
-
-func TestConnectionsAreReset(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	conn := s.dial()
+	conn = s.dial()
 	s.proxy.Reset()
 	s.expectEnd(conn, syscall.ECONNRESET)
 	s.dial()

@@ -5,16 +5,15 @@ package workers
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestLedger(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		var ledger Ledger
 		first, second := ledger.pushing(), ledger.pushing()
 		g.Expect(first).NotTo(Equal(second))

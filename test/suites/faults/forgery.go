@@ -33,13 +33,11 @@ func forgeries() []Fault {
 			Promise: "they cause no Job, and true ones do",
 			Short:   2 * time.Second, Long: 20 * time.Second,
 			OfSubscribers: true,
-			Within:        atNextAttempt,
 			Strike:        strikeForgeries,
 		}, {
 			Name:          "forged notification of 2 MB",
 			Promise:       "it may end the connection, and no message is missed",
 			OfSubscribers: true,
-			Within:        atNextAttempt,
 			Strike:        strikeHugeForgery,
 		},
 	}

@@ -48,7 +48,6 @@ func TestStrangersHarmNobody(t *testing.T) {
 		Name:    "strangers in the place of other servers",
 		Promise: "others are not concerned, memory is bounded, and nothing they say is shown",
 		Short:   5 * time.Second, Long: time.Minute,
-		Within: atNextAttempt,
 	}
 	var strangers []*lured
 	fault.Strike = func(ctx context.Context, _ *Target, lasting time.Duration, meanwhile Meanwhile) error {
@@ -102,7 +101,7 @@ func (l *lured) expectBlamed(t *testing.T) {
 		scaledjobv1.ConditionNotificationsActive: l.stranger.Hearing,
 	} {
 		if reason != "" {
-			g.Expect(l.awaitCondition(t.Context(), kind, reason)).To(Succeed(), l.stranger.Name)
+			g.Expect(l.await(t.Context(), want{reasons: map[string]string{kind: reason}})).To(Succeed(), l.stranger.Name)
 		}
 	}
 	g.Expect(l.Witness.Created()).To(BeZero(), l.stranger.Name)

@@ -150,8 +150,8 @@ func TestMastersOfManyClusters(t *testing.T) {
 
 	running := operator.New(t, operator.Options{Config: &rest.Config{Host: server.URL}, Path: path, Timeout: timeout})
 
-	g.Eventually(func() int { return server.jobsOf("neighbour/sj-0") }).Should(Equal(2))
-	g.Eventually(server.reports).Should(Equal(onClusters + 1))
+	g.Eventually(server.jobsOf("neighbour/sj-0")).Should(Equal(2))
+	g.Eventually(server.reports()).Should(Equal(onClusters + 1))
 	g.Eventually(nodes.masters).Should(BeNumerically(">=", keysEach), "some are asked for keys")
 	g.Consistently(nodes.masters).WithTimeout(settling).Should(BeNumerically("<=", clusters), "and not more than the namespace may use")
 	t.Logf("%d masters, %d MiB of %d MiB", nodes.masters(), peak(g, running.PID())/mib, limit/mib)

@@ -170,17 +170,18 @@ func (a attack) run(t *testing.T) {
 
 	running := operator.New(t, operator.Options{Config: &rest.Config{Host: server.URL}, Path: path, Timeout: timeout})
 
-	g.Eventually(func() int { return server.jobsOf("neighbour/sj-0") }).Should(Equal(2))
+	g.Eventually(server.jobsOf("neighbour/sj-0")).Should(Equal(2))
 	if a.hangs {
-		g.Eventually(server.held).Should(BeNumerically(">=", hanging))
+		g.Eventually(server.read(func() int { return server.hanging })).Should(BeNumerically(">=", hanging))
 		server.release()
 	}
-	g.Eventually(server.reports).Should(Equal(a.scaledJobs + 1))
-	g.Eventually(server.owners).Should(Equal(withJobs))
+	g.Eventually(server.reports()).Should(Equal(a.scaledJobs + 1))
+	g.Eventually(server.read(func() int { return len(server.created) })).Should(Equal(withJobs))
 	t.Logf("%d MiB of %d MiB", peak(g, running.PID())/mib, limit/mib)
 	g.Expect(peak(g, running.PID())).To(BeNumerically("<", limit))
-	g.Expect(server.asked(jobsPath, "watch=")).To(BeNumerically(">", 0))
-	g.Expect(server.asked(jobsPath, "watch=true")).To(BeNumerically(">", 0))
+	server.locked(func() {
+		g.Expect(server.requests).To(And(HaveKey(jobsPath+" watch="), HaveKey(jobsPath+" watch=true")))
+	})
 }
 
 // peak returns the most memory that a process has had.

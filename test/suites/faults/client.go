@@ -32,7 +32,7 @@ func clientFaults() []Fault {
 			Promise: "no message is missed, and Jobs come within half a second",
 			Short:   3 * time.Second, Long: 20 * time.Second,
 			OfSubscribers: true,
-			Strike:        strikeKills,
+			Strike:        besides((*Target).killSubscribers),
 		}, {
 			Name:          "killed as a slow consumer",
 			Promise:       "messages whose announcement was thrown away get their Jobs",
@@ -58,16 +58,6 @@ func clientFaults() []Fault {
 			},
 		},
 	}
-}
-
-// strikeKills kills for as long as messages come.
-func strikeKills(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
-	killing, stop := context.WithCancel(ctx)
-	killed := make(chan error, 1)
-	go func() { killed <- target.killSubscribers(killing) }()
-	err := during(ctx, lasting, meanwhile)
-	stop()
-	return errors.Join(err, <-killed)
 }
 
 // killSubscribers kills until ctx ends.

@@ -69,3 +69,15 @@ func during(ctx context.Context, lasting time.Duration, meanwhile Meanwhile) err
 		return errors.Join(err, context.Cause(ctx))
 	}
 }
+
+// besides does something to the server until its context ends, for as long as messages come, and lasting at least.
+func besides(do func(*Target, context.Context) error) Strike {
+	return func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
+		doing, stop := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() { done <- do(target, doing) }()
+		err := during(ctx, lasting, meanwhile)
+		stop()
+		return errors.Join(err, <-done)
+	}
+}

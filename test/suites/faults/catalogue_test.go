@@ -34,7 +34,10 @@ func TestRedisFaults(t *testing.T) {
 		"SIGSTOP", "half-open in both directions", "network down", "subscribers killed every 100 ms",
 		"maxclients reached, operator not connected", "a message is cut off half-way",
 	}
-	playEach(t, Catalogue(), representatives, func(t *testing.T) *Fixture { return newFixture(t) })
+	playEach(t, Catalogue(), representatives, func(t *testing.T) *Fixture {
+		t.Helper()
+		return newFixture(t)
+	})
 }
 
 func TestRedisFaultsWhileKeysAreTracked(t *testing.T) {

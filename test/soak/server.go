@@ -62,23 +62,16 @@ func newClient(address string) *goredis.Client {
 
 func (s *server) close() error { return errors.Join(s.client.Close(), s.target.Close()) }
 
-// suffer has one fault after the other strike the server until ctx ends, all of the catalogue in an order of chance,
-// and then all again. It calls struck with each that is over.
+// suffer has one fault of the catalogue after the other strike the server until ctx ends. It calls struck with each that
+// is over.
 func (s *server) suffer(ctx context.Context, struck func(on *server, fault faults.Fault)) error {
-	var deck []faults.Fault
-	for scene.Pause(ctx, between(s.random, leastCalm, mostCalm)) == nil {
-		if len(deck) == 0 {
-			deck = faults.Catalogue()
-			s.random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
-		}
-		fault := deck[0]
-		deck = deck[1:]
+	return inTurn(ctx, s.random, leastCalm, mostCalm, faults.Catalogue(), func(fault faults.Fault) error {
 		if err := s.strike(ctx, fault, lasting(fault, s.random)); err != nil {
 			return fmt.Errorf("playing the fault %q on server %s: %w", fault.Name, s.name, err)
 		}
 		struck(s, fault)
-	}
-	return nil
+		return nil
+	})
 }
 
 // lasting draws how long the fault is to last.

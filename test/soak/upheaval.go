@@ -43,22 +43,30 @@ func upheavals() []upheaval {
 	}
 }
 
-// upheave has one of these strike after the other until ctx ends, all in an order of chance, and then all again.
+// upheave has one of these strike after the other until ctx ends.
 func (s *soak) upheave(ctx context.Context, random *rand.Rand, all []upheaval) error {
-	for order := []int(nil); scene.Pause(ctx, between(random, leastPeace, mostPeace)) == nil; order = order[1:] {
-		if len(order) == 0 {
-			order = random.Perm(len(all))
-		}
-		next := all[order[0]]
+	return inTurn(ctx, random, leastPeace, mostPeace, all, func(next upheaval) error {
 		// What has begun comes to its end.
 		struck, cancel := context.WithTimeout(context.WithoutCancel(ctx), strikeTimeout)
-		err := next.strike(s, struck, random)
-		cancel()
-		if err != nil {
+		defer cancel()
+		if err := next.strike(s, struck, random); err != nil {
 			return fmt.Errorf("playing the fault %q: %w", next.name, err)
 		}
 		s.faults.Add(1)
 		s.report("%s", next.name)
+		return nil
+	})
+}
+
+// inTurn plays one after the other with pauses before each until ctx ends, all in an order of chance, and then all again.
+func inTurn[T any](ctx context.Context, random *rand.Rand, least, most time.Duration, all []T, play func(T) error) error {
+	for order := []int(nil); scene.Pause(ctx, between(random, least, most)) == nil; order = order[1:] {
+		if len(order) == 0 {
+			order = random.Perm(len(all))
+		}
+		if err := play(all[order[0]]); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -28,6 +29,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 const (
@@ -36,7 +38,28 @@ const (
 	account      = "keda-operator"
 	host         = "127.0.0.1"
 	startTimeout = time.Minute
+
+	// program is KEDA's operator, and crds the folder next to it with its CustomResourceDefinitions.
+	program = "keda-operator"
+	crds    = "crds"
 )
+
+// Program is KEDA's operator and its CustomResourceDefinitions, as files.
+type Program struct {
+	folder string
+}
+
+// Build returns the program, see package programs.
+func Build(ctx context.Context, log io.Writer) (Program, error) {
+	path, err := programs.Path(ctx, log, program)
+	return Program{folder: filepath.Dir(path)}, err
+}
+
+// CRDs returns the folder with KEDA's CustomResourceDefinitions, for tests that need its objects and not its operator.
+func CRDs(ctx context.Context) (string, error) {
+	source, err := programs.Source(ctx, "keda", "github.com/kedacore/keda/v2")
+	return filepath.Join(source, "config", "crd", "bases"), err
+}
 
 // Settings are those that decide how much KEDA does at a time.
 type Settings struct {
@@ -112,8 +135,9 @@ type Options struct {
 
 // KEDA is a running operator of KEDA.
 type KEDA struct {
+	*sandbox.Process
+
 	sandbox *sandbox.Sandbox
-	process *sandbox.Process
 }
 
 // Start returns when the operator is ready. The context bounds the start, not the life of the operator.
@@ -153,10 +177,10 @@ func (k *KEDA) start(ctx context.Context, path string, opts Options) error {
 		"WATCH_NAMESPACE=" + opts.Namespace, "KEDA_CLUSTER_OBJECT_NAMESPACE=" + namespace,
 		"POD_NAMESPACE=" + namespace, "POD_NAME=" + account, "OPERATOR_NAME=" + account,
 	}, opts.Settings.environment()...)
-	if k.process, err = k.sandbox.StartWith(environment, program, path, args...); err != nil {
+	if k.Process, err = k.sandbox.StartWith(environment, program, path, args...); err != nil {
 		return err
 	}
-	return k.process.WaitReady(ctx, func(ctx context.Context) error {
+	return k.WaitReady(ctx, func(ctx context.Context) error {
 		_, err := operator.Get(ctx, "http://"+probes+"/readyz")
 		return err
 	})
@@ -187,12 +211,6 @@ func (k *KEDA) writeKubeconfig(ctx context.Context, control *cluster.Cluster) er
 	return cluster.WriteKubeconfig(access, k.file("kubeconfig"))
 }
 
-// PID is the process identifier.
-func (k *KEDA) PID() int { return k.process.PID() }
-
-// Exited is closed when KEDA has ended, asked to or not.
-func (k *KEDA) Exited() <-chan struct{} { return k.process.Exited() }
-
 // LogPath returns the file that KEDA logs to. It is gone when KEDA was stopped.
 func (k *KEDA) LogPath() string { return k.file(program + ".log") }
 
@@ -207,5 +225,5 @@ func (k *KEDA) Stop(ctx context.Context) error {
 	if k == nil {
 		return nil
 	}
-	return errors.Join(k.process.Terminate(ctx), k.sandbox.Close())
+	return errors.Join(k.Terminate(ctx), k.sandbox.Close())
 }

@@ -62,16 +62,13 @@ func TestAtRest(t *testing.T) {
 	g := NewWithT(t)
 	object := Named(newScaledJob())
 	g.Expect(AtRest(object)).To(BeFalse(), "KEDA does not know it yet")
-	is := func(ready, active string) {
-		object.Object["status"] = map[string]any{"conditions": []any{
-			map[string]any{"type": "Ready", "status": ready}, map[string]any{"type": "Active", "status": active},
-		}}
-	}
 	for _, test := range []struct {
 		ready, active string
 		atRest        bool
 	}{{"True", "Unknown", false}, {"True", "True", false}, {"False", "False", false}, {"True", "False", true}} {
-		is(test.ready, test.active)
+		object.Object["status"] = map[string]any{"conditions": []any{
+			map[string]any{"type": "Ready", "status": test.ready}, map[string]any{"type": "Active", "status": test.active},
+		}}
 		g.Expect(AtRest(object)).To(Equal(test.atRest), "Ready %s, Active %s", test.ready, test.active)
 	}
 }

@@ -32,19 +32,16 @@ func clientFaults() []Fault {
 			Promise: "no message is missed, and Jobs come within half a second",
 			Short:   3 * time.Second, Long: 20 * time.Second,
 			OfSubscribers: true,
-			Within:        atNextAttempt,
-			Strike:        strikeKills,
+			Strike:        besides((*Target).killSubscribers),
 		}, {
 			Name:          "killed as a slow consumer",
 			Promise:       "messages whose announcement was thrown away get their Jobs",
 			OfSubscribers: true,
-			Within:        atNextAttempt,
 			Strike:        strikeSlowConsumer,
 		}, {
 			Name:    "maxclients reached, operator connected",
 			Promise: "messages get their Jobs, at the latest when there is room for another connection",
 			Short:   2 * time.Second, Long: 20 * time.Second,
-			Within: atNextAttempt,
 			Strike: func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
 				return target.fullHouse(ctx, lasting, meanwhile)
 			},
@@ -53,7 +50,6 @@ func clientFaults() []Fault {
 			Promise: "messages sent meanwhile get their Jobs when there is room",
 			Short:   2 * time.Second, Long: 20 * time.Second,
 			AtStart: true,
-			Within:  atNextAttempt,
 			Strike: func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
 				return target.fullHouse(ctx, lasting, func(ctx context.Context) error {
 					target.Proxy.Reset()
@@ -62,16 +58,6 @@ func clientFaults() []Fault {
 			},
 		},
 	}
-}
-
-// strikeKills kills for as long as messages come.
-func strikeKills(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
-	killing, stop := context.WithCancel(ctx)
-	killed := make(chan error, 1)
-	go func() { killed <- target.killSubscribers(killing) }()
-	err := during(ctx, lasting, meanwhile)
-	stop()
-	return errors.Join(err, <-killed)
 }
 
 // killSubscribers kills until ctx ends.

@@ -16,83 +16,62 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// QueueFault is a Fault that needs to know which queue it is about.
-type QueueFault struct {
-	Fault  // without its Strike
-	strike queueStrike
-}
-
-// queueStrike is the Strike of a QueueFault.
-type queueStrike func(ctx context.Context, q *Queue, lasting time.Duration, meanwhile Meanwhile) error
-
-// Of returns the Fault of this queue.
-func (f QueueFault) Of(q *Queue) Fault {
-	fault := f.Fault
-	fault.Strike = func(ctx context.Context, _ *Target, lasting time.Duration, meanwhile Meanwhile) error {
-		return f.strike(ctx, q, lasting, meanwhile)
-	}
-	return fault
-}
-
-// QueueFaults returns all of them.
-func QueueFaults() []QueueFault {
-	return slices.Concat(keyFaults(), flagFaults())
-}
+// queueFaults are those of one queue.
+func queueFaults() []Fault { return slices.Concat(keyFaults(), flagFaults()) }
 
 // movedMessages is how many messages come to a key at once without being pushed.
 const movedMessages = 5
 
 // keyFaults are what happens to keys without a push. While they last nobody polls
 // but to see what the resync finds, and messages after it must be heard.
-func keyFaults() []QueueFault {
-	const found = "the resync finds it, creates no Job for it, and later messages are noticed"
-	return append(removals(found, unannounced), swap(), rename())
+func keyFaults() []Fault {
+	return append(moves(), removals("the resync finds it, creates no Job for it, and later messages are noticed", unannounced)...)
 }
 
 // trackedFaults are what happens to keys that the server tracks.
-func trackedFaults() []QueueFault {
-	all := append(removals("the server reports it, the operator creates no Job for it, and later messages are noticed", announced), swap(), rename())
-	for i := range all {
-		all[i].Name += ", keys tracked"
+func trackedFaults() []Fault {
+	const removed = "the server reports it, the operator creates no Job for it, and later messages are noticed"
+	return tracked(slices.Concat(moves(), removals(removed, announced), []Fault{{
+		Name:        "a key of the same name in another database",
+		Promise:     "the operator creates no Job for it, and later messages are noticed",
+		strikeFirst: strikeNamesake,
+	}}))
+}
+
+// tracked are the faults while keys are tracked.
+func tracked(faults []Fault) []Fault {
+	for i := range faults {
+		faults[i].Name += ", keys tracked"
 	}
-	return append(all, QueueFault{
-		Fault{
-			Name:    "a key of the same name in another database, keys tracked",
-			Promise: "the operator creates no Job for it, and later messages are noticed",
-			Within:  atNextAttempt,
-		}, strikeNamesake,
-	})
+	return faults
 }
 
 // removals are changes after which the key is gone.
-func removals(promise string, strike func(change func(context.Context, *Queue) error) queueStrike) []QueueFault {
-	removal := func(name string, change func(context.Context, *Queue) error) QueueFault {
-		return QueueFault{Fault{Name: name, Promise: promise, Within: atNextAttempt}, strike(change)}
-	}
-	return []QueueFault{
-		removal("FLUSHALL", func(ctx context.Context, q *Queue) error {
+func removals(promise string, strike func(change func(context.Context, *Queue) error) QueueFault) []Fault {
+	return []Fault{
+		{Name: "FLUSHALL", Promise: promise, strikeFirst: strike(func(ctx context.Context, q *Queue) error {
 			return q.target.command(ctx, "FLUSHALL")
-		}),
-		removal("expiry", func(ctx context.Context, q *Queue) error {
+		})},
+		{Name: "expiry", Promise: promise, strikeFirst: strike(func(ctx context.Context, q *Queue) error {
 			return errors.Join(q.target.command(ctx, "PEXPIRE", q.Queue, 1), q.awaitGone(ctx))
-		}),
+		})},
 	}
 }
 
-func swap() QueueFault {
-	return QueueFault{Fault{
-		Name: "SWAPDB", Promise: "the resync finds the messages of the other database", Within: atNextAttempt,
-	}, strikeSwap}
-}
-
-func rename() QueueFault {
-	return QueueFault{Fault{
-		Name: "RENAME to the key, away and back", Promise: "the operator notices each, and messages get their Jobs", Within: atNextAttempt,
-	}, strikeRename}
+// moves are changes after which the key has other messages.
+func moves() []Fault {
+	return []Fault{
+		{Name: "SWAPDB", Promise: "the resync finds the messages of the other database", strikeFirst: strikeSwap},
+		{
+			Name:        "RENAME to the key, away and back",
+			Promise:     "the operator notices each, and messages get their Jobs",
+			strikeFirst: strikeRename,
+		},
+	}
 }
 
 // announced is for a change of a key that the server reports.
-func announced(change func(context.Context, *Queue) error) queueStrike {
+func announced(change func(context.Context, *Queue) error) QueueFault {
 	return func(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
 		return errors.Join(change(ctx, q), q.awaitDepth(ctx), meanwhile(ctx))
 	}
@@ -106,7 +85,7 @@ func strikeNamesake(ctx context.Context, q *Queue, _ time.Duration, meanwhile Me
 }
 
 // unannounced is for a change of a key that no notification reports.
-func unannounced(change func(context.Context, *Queue) error) queueStrike {
+func unannounced(change func(context.Context, *Queue) error) QueueFault {
 	return func(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
 		return errors.Join(
 			q.unnoticed(ctx, func(ctx context.Context) error { return change(ctx, q) }),
@@ -174,39 +153,41 @@ const atNextQuestion = 7 * time.Second
 const trackedMeanwhile = `notify-keyspace-events "", keys tracked`
 
 // flagFaults take away what the server needs to announce growth.
-func flagFaults() []QueueFault {
-	const promise = "polled meanwhile, and messages since the last poll get their Jobs when the flags are back"
-	return []QueueFault{
+func flagFaults() []Fault {
+	return []Fault{
 		{
-			Fault{Name: `notify-keyspace-events ""`, Promise: promise, Within: atNextQuestion},
-			func(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
-				return errors.Join(
-					q.target.forbidTracking(ctx),
-					q.target.setFlags(ctx, ""), q.awaitPolling(ctx, scaledjobv1.ReasonNotConfigured),
-					q.poll(ctx, meanwhile), q.deaf(ctx, meanwhile),
-					q.target.setFlags(ctx, redistest.DefaultEvents))
-			},
-		},
-		{
-			Fault{
-				Name:    trackedMeanwhile,
-				Promise: "the server tracks the keys meanwhile, and messages get their Jobs at once",
-				Within:  atNextQuestion,
-			}, strikeTracked,
+			Name:        `notify-keyspace-events ""`,
+			Promise:     "polled meanwhile, and messages since the last poll get their Jobs when the flags are back",
+			Within:      atNextQuestion,
+			strikeFirst: strikeFlags,
+		}, {
+			Name:        trackedMeanwhile,
+			Promise:     "the server tracks the keys meanwhile, and messages get their Jobs at once",
+			Within:      atNextQuestion,
+			strikeFirst: strikeTracked,
 		},
 	}
 }
 
-// forbidTracking keeps the operator from tracking keys, so that it can only poll.
-func (t *Target) forbidTracking(ctx context.Context) error {
-	return t.command(ctx, "ACL", "SETUSER", "default", "-client|tracking")
+// strikeFlags has messages come while nothing is announced, and the operator can only poll.
+func strikeFlags(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
+	return errors.Join(
+		q.target.permit(ctx, "-client|tracking"),
+		q.target.setFlags(ctx, ""), q.await(ctx, polling(scaledjobv1.ReasonNotConfigured)),
+		q.poll(ctx, meanwhile), q.deaf(ctx, meanwhile),
+		q.target.setFlags(ctx, redistest.DefaultEvents))
+}
+
+// permit changes what the operator's user may do.
+func (t *Target) permit(ctx context.Context, rules ...any) error {
+	return t.command(ctx, append([]any{"ACL", "SETUSER", "default"}, rules...)...)
 }
 
 // strikeTracked has messages come and get their Jobs while nothing is announced.
 func strikeTracked(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
 	return errors.Join(
 		q.target.setFlags(ctx, ""), q.AwaitTracked(ctx),
-		q.noticed(ctx, meanwhile), q.awaitMode(ctx, scaledjobv1.ModeTracking),
+		q.noticed(ctx, meanwhile), q.await(ctx, want{mode: scaledjobv1.ModeTracking}),
 		meanwhile(ctx), q.target.setFlags(ctx, redistest.DefaultEvents))
 }
 

@@ -21,32 +21,22 @@ import (
 
 func TestFaultsOfOneQueue(t *testing.T) {
 	t.Parallel()
-	name := func(fault QueueFault) string { return fault.Name }
 	representatives := []string{"expiry", "RENAME to the key, away and back", `notify-keyspace-events ""`, trackedMeanwhile}
-	for _, fault := range scene.RowsNamed(t, QueueFaults(), name, representatives...) {
-		t.Run(fault.Name, func(t *testing.T) {
-			t.Parallel()
-			fixture := newEmptyFixture(t)
-			struck := add(t, fixture, "struck")
-			NewWithT(t).Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
-			row, err := fixture.Play(t.Context(), fault.Of(struck), lasting(fault.Fault))
-			conclude(t, fixture, row, err, fault.Within)
-		})
-	}
+	playEach(t, queueFaults(), representatives, ofOne())
 }
 
 func TestFaultsOfOneTrackedQueue(t *testing.T) {
 	t.Parallel()
-	name := func(fault QueueFault) string { return fault.Name }
-	for _, fault := range scene.RowsNamed(t, trackedFaults(), name, "SWAPDB, keys tracked") {
-		t.Run(fault.Name, func(t *testing.T) {
-			t.Parallel()
-			fixture := newEmptyFixture(t)
-			struck := add(t, fixture, "struck", scene.Tracking)
-			NewWithT(t).Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
-			row, err := fixture.Play(t.Context(), fault.Of(struck), lasting(fault.Fault))
-			conclude(t, fixture, row, err, fault.Within)
-		})
+	playEach(t, trackedFaults(), []string{"SWAPDB, keys tracked"}, ofOne(scene.Tracking))
+}
+
+// ofOne makes fixtures with one queue.
+func ofOne(always ...scene.Change) func(*testing.T) *Fixture {
+	return func(t *testing.T) *Fixture {
+		t.Helper()
+		fixture := newEmptyFixture(t, always...)
+		add(t, fixture, "struck")
+		return fixture
 	}
 }
 
@@ -84,17 +74,17 @@ func TestChangesOfConsumerGroups(t *testing.T) {
 				return fixture.Target.command(ctx, "XSETID", q.Queue, lastEntry, "ENTRIESADDED", 2*entries)
 			}
 			noGroup := func(ctx context.Context) error {
-				return q.awaitUnreadable(ctx, scaledjobv1.ReasonConsumerGroupNotFound)
+				return q.await(ctx, unreadable(scaledjobv1.ReasonConsumerGroupNotFound))
 			}
-			deep := func(depth int64) func(context.Context) error {
-				return func(ctx context.Context) error { return q.awaitWaiting(ctx, depth) }
+			waiting := func(depth int64) func(context.Context) error {
+				return func(ctx context.Context) error { return q.await(ctx, deep(depth)) }
 			}
 			// A Job is due that makes the group.
 			g.Expect(errors.Join(noGroup(t.Context()), q.AwaitSubscription(t.Context()), q.AwaitRest(t.Context()))).To(Succeed())
 			for _, step := range []struct{ change, fact func(context.Context) error }{
-				{group("CREATE", q.Queue, "workers", "$"), deep(0)},
-				{group("SETID", q.Queue, "workers", "0"), deep(entries)},
-				{xsetid, deep(entries)},
+				{group("CREATE", q.Queue, "workers", "$"), waiting(0)},
+				{group("SETID", q.Queue, "workers", "0"), waiting(entries)},
+				{xsetid, waiting(entries)},
 				{group("DESTROY", q.Queue, "workers"), noGroup},
 			} {
 				g.Expect(c.look(q, t.Context(), step.change, step.fact)).To(Succeed())
@@ -149,11 +139,9 @@ const atNextRetry = 65 * time.Second
 
 func TestOneChannelIsRevoked(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
 	fixture := newEmptyFixture(t)
 	struck, neighbour := add(t, fixture, "struck"), add(t, fixture, "neighbour")
-	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
-	fault := Fault{Name: "one of two channels revoked", Promise: "it is polled, and the other is watched", Within: atNextAttempt}
+	fault := Fault{Name: "one of two channels revoked", Promise: "it is polled, and the other is watched"}
 	end := func(ctx context.Context, _ Meanwhile) error { return struck.Update(ctx, scene.Polling(1)) }
 	if *long {
 		fault.Name += ", and granted again"
@@ -167,8 +155,7 @@ func TestOneChannelIsRevoked(t *testing.T) {
 		return errors.Join(
 			target.permitChannels(ctx, neighbour), struck.forbidden(ctx, meanwhile, neighbour), end(ctx, meanwhile))
 	}
-	row, err := fixture.Play(t.Context(), fault, 0)
-	conclude(t, fixture, row, err, fault.Within)
+	play(t, fixture, fault)
 }
 
 // forbidden has messages come of whose queue the operator may not hear, though it hears of its neighbours.
@@ -180,16 +167,11 @@ func (q *Queue) forbidden(ctx context.Context, meanwhile Meanwhile, neighbours .
 		}
 		return err
 	}
-	err := q.awaitPolling(ctx, scaledjobv1.ReasonPermissionDenied)
+	err := q.await(ctx, polling(scaledjobv1.ReasonPermissionDenied))
 	for _, neighbour := range neighbours {
-		err = errors.Join(err, neighbour.AwaitSubscription(ctx), neighbour.awaitMode(ctx, scaledjobv1.ModeEvents))
+		err = errors.Join(err, neighbour.AwaitSubscription(ctx), neighbour.await(ctx, want{mode: scaledjobv1.ModeEvents}))
 	}
 	return errors.Join(err, q.poll(ctx, heard))
-}
-
-// permit changes what the operator's user may do.
-func (t *Target) permit(ctx context.Context, rules ...any) error {
-	return t.command(ctx, append([]any{"ACL", "SETUSER", "default"}, rules...)...)
 }
 
 // permitChannels lets the operator subscribe to the channels of these queues, and
@@ -226,11 +208,9 @@ func TestOddKeysAreTakenLiterally(t *testing.T) {
 		several++
 		g.Expect(q.Push(t.Context(), several)).To(Succeed(), "each has other messages")
 	}
-	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
 	fault := named(t, "connections reset, new ones refused")
-	row, err := fixture.Play(t.Context(), fault, lasting(fault))
-	row.Fault += ", odd keys"
-	conclude(t, fixture, row, err, fault.Within)
+	fault.Name += ", odd keys"
+	play(t, fixture, fault)
 }
 
 // The negative control: by a pattern, the key of that name gives no notification.

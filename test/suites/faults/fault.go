@@ -26,15 +26,20 @@ type Fault struct {
 	AtStart bool
 	// OfSubscribers says that it strikes only who is subscribed.
 	OfSubscribers bool
-	// Within is how soon after the end of the fault all Jobs that are due must be
-	// there. It is judged in the long form alone.
+	// Within is how soon after the end of the fault all Jobs that are due must be there: atNextAttempt unless it is set.
+	// It is judged in the long form alone.
 	Within time.Duration
 	Strike Strike
+	// strikeFirst takes the place of Strike for a fault of the first queue of a fixture.
+	strikeFirst QueueFault
 }
 
 // Strike brings a fault about, calls meanwhile, and ends the fault once it has lasted for so long. It returns when the
 // server takes commands again, whatever went wrong.
 type Strike func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error
+
+// QueueFault is the Strike of a Fault that needs to know which queue it is about.
+type QueueFault func(ctx context.Context, q *Queue, lasting time.Duration, meanwhile Meanwhile) error
 
 // Meanwhile is what is done during a fault. The server may refuse it.
 type Meanwhile func(ctx context.Context) error
@@ -62,5 +67,17 @@ func during(ctx context.Context, lasting time.Duration, meanwhile Meanwhile) err
 		return err
 	case <-ctx.Done():
 		return errors.Join(err, context.Cause(ctx))
+	}
+}
+
+// besides does something to the server until its context ends, for as long as messages come, and lasting at least.
+func besides(do func(*Target, context.Context) error) Strike {
+	return func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
+		doing, stop := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() { done <- do(target, doing) }()
+		err := during(ctx, lasting, meanwhile)
+		stop()
+		return errors.Join(err, <-done)
 	}
 }

@@ -103,7 +103,13 @@ func (s *Fixture) PlayStart(ctx context.Context, fault Fault, lasting time.Durat
 
 func (s *Fixture) strike(ctx context.Context, fault Fault, lasting time.Duration, meanwhile Meanwhile) (witness.Row, error) {
 	row := witness.Row{Fault: fault.Name, Promise: fault.Promise}
-	if err := fault.Strike(ctx, s.Target, lasting, meanwhile); err != nil {
+	strike := fault.Strike
+	if fault.strikeFirst != nil {
+		strike = func(ctx context.Context, _ *Target, lasting time.Duration, meanwhile Meanwhile) error {
+			return fault.strikeFirst(ctx, s.Queues[0], lasting, meanwhile)
+		}
+	}
+	if err := strike(ctx, s.Target, lasting, meanwhile); err != nil {
 		return row, fmt.Errorf("during the fault: %w", err)
 	}
 	return row, s.recover(ctx, &row)

@@ -33,27 +33,14 @@ func forgeries() []Fault {
 			Promise: "they cause no Job, and true ones do",
 			Short:   2 * time.Second, Long: 20 * time.Second,
 			OfSubscribers: true,
-			Within:        atNextAttempt,
-			Strike:        strikeForgeries,
+			Strike:        besides((*Target).forge),
 		}, {
 			Name:          "forged notification of 2 MB",
 			Promise:       "it may end the connection, and no message is missed",
 			OfSubscribers: true,
-			Within:        atNextAttempt,
 			Strike:        strikeHugeForgery,
 		},
 	}
-}
-
-// strikeForgeries forges for as long as messages come, and lasting at least.
-func strikeForgeries(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
-	forging, stop := context.WithCancel(ctx)
-	defer stop()
-	forged := make(chan error, 1)
-	go func() { forged <- target.forge(forging) }()
-	err := during(ctx, lasting, meanwhile)
-	stop()
-	return errors.Join(err, <-forged)
 }
 
 // forge publishes nonsense until ctx ends.

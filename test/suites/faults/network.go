@@ -29,15 +29,13 @@ func networkFaults() []Fault {
 			Name:    "connections reset, new ones refused",
 			Promise: "messages sent meanwhile get their Jobs at the next connection",
 			Long:    20 * time.Second,
-			Within:  atNextAttempt,
 			Strike:  strikeRefusal,
 		}, {
 			Name:    "network down",
 			Promise: "messages sent meanwhile get their Jobs when it is up",
 			Short:   3 * time.Second, Long: 30 * time.Second,
 			AtStart: true,
-			Within:  atNextAttempt,
-			Strike:  strikeNetworkDown,
+			Strike:  passing(func(proxy *tcpproxy.Proxy) { proxy.Hold(tcpproxy.Both) }),
 		}, {
 			Name:    "half-open in both directions",
 			Promise: "found by the next ping, and no message is missed",
@@ -51,22 +49,22 @@ func networkFaults() []Fault {
 		}, {
 			Name:    "a message is cut off half-way",
 			Promise: "no message is missed",
-			Within:  atNextAttempt,
 			Strike:  once(func(proxy *tcpproxy.Proxy) { proxy.CutAfter(frameBytes) }),
 		}, {
 			Name:    "every piece of data delayed",
 			Promise: "Jobs come, only later",
 			Short:   3 * time.Second, Long: 30 * time.Second,
 			AtStart: true,
-			Within:  atNextAttempt,
-			Strike:  strikeDelay,
+			Strike:  passing(func(proxy *tcpproxy.Proxy) { proxy.Delay(delay) }),
 		},
 	}
 }
 
-func strikeNetworkDown(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
-	target.Proxy.Hold(tcpproxy.Both)
-	return errors.Join(during(ctx, lasting, meanwhile), target.Proxy.Pass())
+// passing has a fault of the network, which ends when the proxy lets all pass.
+func passing(strike func(*tcpproxy.Proxy)) Strike {
+	return func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
+		return errors.Join(once(strike)(ctx, target, lasting, meanwhile), target.Proxy.Pass())
+	}
 }
 
 // once has a fault of the connections that are open. It has no end: they stay as they are.
@@ -81,11 +79,6 @@ func strikeRefusal(ctx context.Context, target *Target, lasting time.Duration, m
 	return errors.Join(target.cutOff(), during(ctx, lasting, meanwhile), target.Proxy.Pass())
 }
 
-func strikeDelay(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
-	target.Proxy.Delay(delay)
-	return errors.Join(during(ctx, lasting, meanwhile), target.Proxy.Pass())
-}
-
 // refusals are faults in which the server answers, but with an error.
 func refusals() []Fault {
 	return []Fault{
@@ -94,7 +87,6 @@ func refusals() []Fault {
 			Promise: "messages of the last moment before get their Jobs when the script ends",
 			Short:   2 * time.Second, Long: 15 * time.Second,
 			AtStart: true,
-			Within:  atNextAttempt,
 			Strike:  strikeBusy,
 		},
 	}

@@ -30,26 +30,22 @@ func processFaults() []Fault {
 			Promise: "the Jobs stay, and new messages get theirs",
 			Short:   time.Second, Long: 20 * time.Second,
 			AtStart: true,
-			Within:  atNextAttempt,
 			Strike:  strikeRestartEmpty,
 		}, {
 			Name:    "kill -9, restarted with its data",
 			Promise: "messages of the last moment before it get their Jobs",
-			Within:  atNextAttempt,
 			Strike:  strikeRestartFull,
 		}, {
 			Name:    "SIGSTOP",
 			Promise: "messages sent meanwhile get their Jobs when the server goes on",
 			Short:   3 * time.Second, Long: 30 * time.Second,
 			AtStart: true,
-			Within:  atNextAttempt,
 			Strike:  strikeStop,
 		}, {
 			Name:    "LOADING",
 			Promise: "messages in the data that is loaded get their Jobs",
 			Short:   2 * time.Second, Long: 15 * time.Second,
 			AtStart: true,
-			Within:  atNextAttempt,
 			Strike:  strikeLoading,
 		},
 	}

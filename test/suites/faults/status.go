@@ -14,52 +14,52 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// awaitStatus returns nil once the status is as it should be, and otherwise when ctx ends or after the usual time of a
-// fixture.
-func (q *Queue) awaitStatus(ctx context.Context, what string, holds func(*scaledjobv1.ScaledJobStatus) bool) error {
+// want is what a status must say: the mode, the depth, and the reasons of conditions. What is left out may be anything.
+type want struct {
+	mode    scaledjobv1.ScalingMode
+	depth   *int64
+	reasons map[string]string
+}
+
+// unreadable is that the operator cannot read the queue, for this reason, and that this keeps it from its work.
+func unreadable(reason string) want {
+	return want{reasons: map[string]string{scaledjobv1.ConditionReady: reason, scaledjobv1.ConditionQueueConnected: reason}}
+}
+
+// polling is that the operator gets no notification of the queue, and why.
+func polling(reason string) want {
+	return want{mode: scaledjobv1.ModePolling, reasons: map[string]string{scaledjobv1.ConditionNotificationsActive: reason}}
+}
+
+// deep is this depth.
+func deep(depth int64) want {
+	return want{depth: &depth, reasons: map[string]string{scaledjobv1.ConditionQueueConnected: scaledjobv1.ReasonConnected}}
+}
+
+func (w want) String() string {
+	if w.depth != nil {
+		return fmt.Sprintf("the depth is %d", *w.depth)
+	}
+	return fmt.Sprintf("the mode is %q and the reasons are %q", w.mode, w.reasons)
+}
+
+func (w want) holds(object *scaledjobv1.ScaledJob) bool {
+	status := &object.Status
+	for kind, reason := range w.reasons {
+		condition := apimeta.FindStatusCondition(status.Conditions, kind)
+		if condition == nil || condition.Reason != reason {
+			return false
+		}
+	}
+	return (w.mode == "" || status.Mode == w.mode) &&
+		(w.depth == nil || status.QueueDepth != nil && *status.QueueDepth == *w.depth)
+}
+
+// await returns nil once the status says that, and otherwise when ctx ends or after the usual time of a fixture.
+func (q *Queue) await(ctx context.Context, is want) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return q.AwaitStatus(ctx, what, func(object *scaledjobv1.ScaledJob) bool { return holds(&object.Status) })
-}
-
-// awaitCondition waits until a condition has this reason.
-func (q *Queue) awaitCondition(ctx context.Context, kind, reason string) error {
-	return q.awaitStatus(ctx, kind+" is "+reason, func(status *scaledjobv1.ScaledJobStatus) bool {
-		return reasonOf(status, kind) == reason
-	})
-}
-
-func reasonOf(status *scaledjobv1.ScaledJobStatus, kind string) string {
-	condition := apimeta.FindStatusCondition(status.Conditions, kind)
-	if condition == nil {
-		return ""
-	}
-	return condition.Reason
-}
-
-// awaitUnreadable waits until the operator says that it cannot read the queue, for
-// this reason, and that this keeps it from its work.
-func (q *Queue) awaitUnreadable(ctx context.Context, reason string) error {
-	return q.awaitStatus(ctx, "nothing is ready for "+reason, func(status *scaledjobv1.ScaledJobStatus) bool {
-		return apimeta.IsStatusConditionFalse(status.Conditions, scaledjobv1.ConditionReady) &&
-			reasonOf(status, scaledjobv1.ConditionReady) == reason &&
-			reasonOf(status, scaledjobv1.ConditionQueueConnected) == reason
-	})
-}
-
-// awaitPolling waits until the operator says that it hears nothing of the queue, and why.
-func (q *Queue) awaitPolling(ctx context.Context, reason string) error {
-	return q.awaitStatus(ctx, "the mode is Polling for "+reason, func(status *scaledjobv1.ScaledJobStatus) bool {
-		return status.Mode == scaledjobv1.ModePolling &&
-			reasonOf(status, scaledjobv1.ConditionNotificationsActive) == reason
-	})
-}
-
-// awaitMode waits until the operator says that it hears of the queue in this way.
-func (q *Queue) awaitMode(ctx context.Context, mode scaledjobv1.ScalingMode) error {
-	return q.awaitStatus(ctx, "the mode is "+string(mode), func(status *scaledjobv1.ScaledJobStatus) bool {
-		return status.Mode == mode
-	})
+	return q.AwaitStatus(ctx, is.String(), is.holds)
 }
 
 // awaitDepth waits until the status shows the depth that the queue has.
@@ -68,15 +68,7 @@ func (q *Queue) awaitDepth(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return q.awaitWaiting(ctx, int64(depth))
-}
-
-// awaitWaiting waits until the status shows this depth.
-func (q *Queue) awaitWaiting(ctx context.Context, depth int64) error {
-	return q.awaitStatus(ctx, fmt.Sprintf("the depth is %d", depth), func(status *scaledjobv1.ScaledJobStatus) bool {
-		return status.QueueDepth != nil && *status.QueueDepth == depth &&
-			reasonOf(status, scaledjobv1.ConditionQueueConnected) == scaledjobv1.ReasonConnected
-	})
+	return q.await(ctx, deep(int64(depth)))
 }
 
 // unnoticed returns an error if the operator sees what do does before anything has

@@ -5,6 +5,7 @@ package kueue
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -105,18 +106,8 @@ spec:
   controllerName: kueue.x-k8s.io/multikueue
   parameters: {apiGroup: kueue.x-k8s.io, kind: MultiKueueConfig, name: %[1]s}
 `, s.Namespace, to.kubeconfig)
-	s.apply(`
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ClusterQueue
-metadata: {name: %[1]s}
-spec:
-  namespaceSelector: {}
-  admissionChecksStrategy: {admissionChecks: [{name: %[1]s}]}
-  resourceGroups:
-  - coveredResources: [cpu]
-    flavors: [{name: %[2]s, resources: [{name: cpu, nominalQuota: 100}]}]
-`, s.Namespace, kueuekit.Flavor)
-	s.makeLocalQueue()
+	checks := fmt.Sprintf("admissionChecksStrategy: {admissionChecks: [{name: %s}]}", s.Namespace)
+	s.covers(corev1.ResourceCPU, 100, "namespaceSelector: {}, "+checks)
 	s.expectWorkers(metav1.ConditionTrue)
 	s.awaitActive("ClusterQueue", metav1.ConditionTrue)
 	s.api = to.api

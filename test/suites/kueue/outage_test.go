@@ -59,15 +59,9 @@ func TestTheOperatorIsKilledInABurst(t *testing.T) {
 // the label of a LocalQueue. Only the others get Jobs while it does not answer.
 func TestNamespacesThatKueueExcludesAreServedDuringItsOutage(t *testing.T) {
 	skip.UnderShort(t, "the suite fairness tests webhooks that hang")
-	for name, outage := range map[string]struct{ begin, end func(*stage) }{
-		"it is down": {
-			begin: func(s *stage) { s.Expect(kueue.Kill()).To(Succeed()) },
-			end:   func(s *stage) { s.Expect(kueue.Start(s.t.Context())).To(Succeed()) },
-		},
-		"it hangs": {
-			begin: func(s *stage) { s.Expect(kueue.Pause()).To(Succeed()) },
-			end:   func(s *stage) { s.Expect(kueue.Resume()).To(Succeed()) },
-		},
+	for name, outage := range map[string]struct{ begin, end func() error }{
+		"it is down": {kueue.Kill, func() error { return kueue.Start(t.Context()) }},
+		"it hangs":   {kueue.Pause, kueue.Resume},
 	} {
 		t.Run(name, func(t *testing.T) {
 			admitted, unlabelled, excluded := newStage(t), newStage(t), newStage(t)
@@ -78,7 +72,7 @@ func TestNamespacesThatKueueExcludesAreServedDuringItsOutage(t *testing.T) {
 			excluded.create(labelled(nil))
 			affected := []*stage{admitted, unlabelled}
 
-			outage.begin(admitted)
+			admitted.Expect(outage.begin()).To(Succeed())
 			for _, s := range append(affected, excluded) {
 				s.Push(2)
 			}
@@ -89,7 +83,7 @@ func TestNamespacesThatKueueExcludesAreServedDuringItsOutage(t *testing.T) {
 			excluded.finishAll()
 			excluded.expectDone(2)
 
-			outage.end(admitted)
+			admitted.Expect(outage.end()).To(Succeed())
 			for _, s := range affected {
 				s.finishAll()
 				s.expectDone(2)

@@ -40,10 +40,7 @@ func TestTheQuotaBoundsWhatRunsAndEachMessageHasOneJob(t *testing.T) {
 			s := newStage(t)
 			s.quota(quotaOf)
 			s.create(changes...)
-			s.Push(messages)
-			s.expectWorking(quotaOf)
-			s.finishAll()
-			s.expectDone(messages)
+			s.serve(messages, quotaOf)
 			s.Expect(s.beyond(quotaOf)).To(BeEmpty())
 		})
 	}
@@ -56,10 +53,7 @@ func TestControlJobsWithoutAQueue(t *testing.T) {
 	s := newStage(t)
 	s.quota(quotaOf)
 	s.create(labelled(nil))
-	s.Push(messages)
-	s.expectWorking(messages)
-	s.finishAll()
-	s.expectDone(messages)
+	s.serve(messages, messages)
 	s.Expect(s.beyond(quotaOf)).To(Equal("20 Jobs ran at a time, where the quota allows 5"))
 }
 
@@ -91,9 +85,6 @@ func TestTheSampleRunsFiveJobsAtATime(t *testing.T) {
 	s.Object = s.Get()
 	t.Cleanup(func() { s.Expect(s.ScaledJob.Delete(context.WithoutCancel(t.Context()))).To(Succeed()) })
 	s.staff()
-	s.Push(messages)
-	s.expectWorking(quotaOf)
-	s.finishAll()
-	s.expectDone(messages)
+	s.serve(messages, quotaOf)
 	s.Expect(s.beyond(quotaOf)).To(BeEmpty())
 }

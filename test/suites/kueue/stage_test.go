@@ -78,17 +78,23 @@ func (s *stage) apply(format string, args ...any) {
 // quota lets so many Jobs of the namespace run at a time.
 func (s *stage) quota(jobs int) {
 	s.t.Helper()
+	s.covers(corev1.ResourceCPU, jobs, "namespaceSelector: {}, preemption: {withinClusterQueue: LowerPriority}")
+}
+
+// covers makes a ClusterQueue with so much of a resource and these further fields, and a LocalQueue for it.
+func (s *stage) covers(covered corev1.ResourceName, quota int, fields string) {
+	s.t.Helper()
 	s.apply(`
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ClusterQueue
 metadata: {name: %[1]s}
-spec:
-  namespaceSelector: {}
-  preemption: {withinClusterQueue: LowerPriority}
-  resourceGroups:
-  - coveredResources: [cpu]
-    flavors: [{name: %[2]s, resources: [{name: cpu, nominalQuota: %[3]d}]}]
-`, s.Namespace, kueuekit.Flavor, jobs)
+spec: {
+  resourceGroups: [{
+    coveredResources: [%[3]s], flavors: [{name: %[2]s, resources: [{name: %[3]s, nominalQuota: %[4]d}]}],
+  }],
+  %[5]s
+}
+`, s.Namespace, kueuekit.Flavor, covered, quota, fields)
 	s.makeLocalQueue()
 }
 
@@ -225,6 +231,15 @@ func (s *stage) expectSuspended(jobs, active int) {
 // explain says what is, for a message about what did not happen.
 func (s *stage) explain() string {
 	return fmt.Sprintf("%+v, %d Jobs ever, unfinished %q, %s", s.counted(), s.Witness.Created(), s.Witness.Unfinished(), s.Explain())
+}
+
+// serve has messages come, of which so many are worked on at a time, and all workers finish.
+func (s *stage) serve(messages, atATime int) {
+	s.t.Helper()
+	s.Push(messages)
+	s.expectWorking(atATime)
+	s.finishAll()
+	s.expectDone(messages)
 }
 
 // workloads are those of the namespace: what Kueue knows of its Jobs.

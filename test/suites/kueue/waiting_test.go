@@ -14,10 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	kueuekit "miracle.dev/scaledjob-operator/test/kit/kueue"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
@@ -49,9 +47,9 @@ spec: {clusterQueue: %[1]s, stopPolicy: Hold}
 	}},
 	"ClusterQueue gpus doesn't exist": {queues: (*stage).makeLocalQueue},
 	"ClusterQueue gpus is inactive": {queues: func(s *stage) {
-		s.covers("cpu", "namespaceSelector: {}, stopPolicy: Hold")
+		s.covers(corev1.ResourceCPU, 1, "namespaceSelector: {}, stopPolicy: Hold")
 	}},
-	"workload namespace doesn't match ClusterQueue selector": {queues: func(s *stage) { s.covers("cpu", "") }},
+	"workload namespace doesn't match ClusterQueue selector": {queues: func(s *stage) { s.covers(corev1.ResourceCPU, 1, "") }},
 	"resource memory unavailable in ClusterQueue": {
 		queues: func(s *stage) { s.quota(quotaOf) },
 		change: func(spec *scaledjobv1.ScaledJobSpec) {
@@ -67,25 +65,6 @@ spec: {clusterQueue: %[1]s, stopPolicy: Hold}
 
 func requestsOf(spec *scaledjobv1.ScaledJobSpec) corev1.ResourceList {
 	return spec.JobTemplate.Spec.Template.Spec.Containers[0].Resources.Requests
-}
-
-// covers makes a ClusterQueue with a quota of one of a resource and these further fields, and a LocalQueue for it.
-func (s *stage) covers(covered corev1.ResourceName, fields string) {
-	s.t.Helper()
-	var spec map[string]any
-	s.Expect(yaml.Unmarshal([]byte("{"+fields+"}"), &spec)).To(Succeed())
-	spec["resourceGroups"] = []any{map[string]any{
-		"coveredResources": []any{covered},
-		"flavors": []any{map[string]any{
-			"name": kueuekit.Flavor, "resources": []any{map[string]any{"name": covered, "nominalQuota": 1}},
-		}},
-	}}
-	encoded, err := yaml.Marshal(map[string]any{
-		"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": map[string]any{"name": s.Namespace}, "spec": spec,
-	})
-	s.Expect(err).NotTo(HaveOccurred())
-	s.apply("%s", encoded)
-	s.makeLocalQueue()
 }
 
 // Whoever looks for the cause finds the words of Kueue in the table.
@@ -148,7 +127,7 @@ func TestWhatJobsWithoutRequestsTakeFromTheQuota(t *testing.T) {
 		t.Run(string(covered), func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
-			s.covers(covered, "namespaceSelector: {}")
+			s.covers(covered, 1, "namespaceSelector: {}")
 			s.create(func(spec *scaledjobv1.ScaledJobSpec) { clear(requestsOf(spec)) })
 			s.Push(messages)
 			s.expectWorking(running)

@@ -18,7 +18,6 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -146,14 +145,13 @@ func TestMastersOfManyClusters(t *testing.T) {
 	redis, nodes := redistest.New(t, redistest.Options{}), newAnnouncing(t)
 	server := newAPIServer(t, cronJobs(0), nodes.scaledJobsOn(onClusters+1, redis.Addr()))
 	g.Expect(redis.Client().LPush(t.Context(), "sj-0", 1, 2).Err()).To(Succeed())
-	path := must.Get(programs.Shipped(t.Context(), nil))(g)
 
-	running := operator.New(t, operator.Options{Config: &rest.Config{Host: server.URL}, Path: path, Timeout: timeout})
+	running := startShipped(t, operator.Options{Config: &rest.Config{Host: server.URL}})
 
-	g.Eventually(func() int { return server.jobsOf("neighbour/sj-0") }).Should(Equal(2))
-	g.Eventually(server.reports).Should(Equal(onClusters + 1))
+	g.Eventually(server.jobsOf("neighbour/sj-0")).Should(Equal(2))
+	g.Eventually(server.reports()).Should(Equal(onClusters + 1))
 	g.Eventually(nodes.masters).Should(BeNumerically(">=", keysEach), "some are asked for keys")
 	g.Consistently(nodes.masters).WithTimeout(settling).Should(BeNumerically("<=", clusters), "and not more than the namespace may use")
-	t.Logf("%d masters, %d MiB of %d MiB", nodes.masters(), peak(g, running.PID())/mib, limit/mib)
-	g.Expect(peak(g, running.PID())).To(BeNumerically("<", limit))
+	t.Logf("%d masters", nodes.masters())
+	expectWithinLimit(t, running)
 }

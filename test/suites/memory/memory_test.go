@@ -166,30 +166,39 @@ func (a attack) run(t *testing.T) {
 			withJobs++
 		}
 	}
-	path := must.Get(programs.Shipped(t.Context(), nil))(g)
 
-	running := operator.New(t, operator.Options{Config: &rest.Config{Host: server.URL}, Path: path, Timeout: timeout})
+	running := startShipped(t, operator.Options{Config: &rest.Config{Host: server.URL}})
 
-	g.Eventually(func() int { return server.jobsOf("neighbour/sj-0") }).Should(Equal(2))
+	g.Eventually(server.jobsOf("neighbour/sj-0")).Should(Equal(2))
 	if a.hangs {
-		g.Eventually(server.held).Should(BeNumerically(">=", hanging))
+		g.Eventually(server.read(func() int { return server.hanging })).Should(BeNumerically(">=", hanging))
 		server.release()
 	}
-	g.Eventually(server.reports).Should(Equal(a.scaledJobs + 1))
-	g.Eventually(server.owners).Should(Equal(withJobs))
-	t.Logf("%d MiB of %d MiB", peak(g, running.PID())/mib, limit/mib)
-	g.Expect(peak(g, running.PID())).To(BeNumerically("<", limit))
-	g.Expect(server.asked(jobsPath, "watch=")).To(BeNumerically(">", 0))
-	g.Expect(server.asked(jobsPath, "watch=true")).To(BeNumerically(">", 0))
+	g.Eventually(server.reports()).Should(Equal(a.scaledJobs + 1))
+	g.Eventually(server.read(func() int { return len(server.created) })).Should(Equal(withJobs))
+	expectWithinLimit(t, running)
+	server.locked(func() {
+		g.Expect(server.requests).To(And(HaveKey(jobsPath+" watch="), HaveKey(jobsPath+" watch=true")))
+	})
 }
 
-// peak returns the most memory that a process has had.
-func peak(g Gomega, pid int) int {
-	status := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(g)
+// startShipped starts the binary as it is shipped.
+func startShipped(t *testing.T, opts operator.Options) *operator.Operator {
+	t.Helper()
+	opts.Path, opts.Timeout = must.Get(programs.Shipped(t.Context(), nil))(NewWithT(t)), timeout
+	return operator.New(t, opts)
+}
+
+// expectWithinLimit looks at the most memory that the operator has had.
+func expectWithinLimit(t *testing.T, running *operator.Operator) {
+	t.Helper()
+	g := NewWithT(t)
+	status := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", running.PID())))(g)
 	found := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
 	g.Expect(found).To(HaveLen(2))
-	size := must.Get(strconv.Atoi(string(found[1])))(g)
-	return size * kib
+	peak := must.Get(strconv.Atoi(string(found[1])))(g) * kib
+	t.Logf("%d MiB of %d MiB", peak/mib, limit/mib)
+	g.Expect(peak).To(BeNumerically("<", limit))
 }
 
 // asJSON converts a Job that was sent in the binary form.

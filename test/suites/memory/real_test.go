@@ -17,9 +17,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
-	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
@@ -48,9 +46,8 @@ func TestMemoryBesideARealAPIServer(t *testing.T) {
 	}
 	g.Expect(api.Create(t.Context(), small)).To(Succeed())
 	g.Expect(redis.Client().LPush(t.Context(), "small", 1, 2).Err()).To(Succeed())
-	path := must.Get(programs.Shipped(t.Context(), nil))(g)
 
-	running := operator.New(t, operator.Options{Cluster: control, Path: path, Timeout: timeout})
+	running := startShipped(t, operator.Options{Cluster: control})
 
 	g.Eventually(func(g Gomega) {
 		list := &metav1.PartialObjectMetadataList{}
@@ -58,8 +55,7 @@ func TestMemoryBesideARealAPIServer(t *testing.T) {
 		g.Expect(api.List(t.Context(), list, client.InNamespace(neighbour))).To(Succeed())
 		g.Expect(list.Items).To(HaveLen(2))
 	}).Should(Succeed())
-	t.Logf("%d MiB of %d MiB", peak(g, running.PID())/mib, limit/mib)
-	g.Expect(peak(g, running.PID())).To(BeNumerically("<", limit))
+	expectWithinLimit(t, running)
 	g.Expect(running.Logs()).To(ContainSubstring("filling a cache"))
 }
 

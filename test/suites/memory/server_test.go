@@ -38,14 +38,14 @@ type apiServer struct {
 
 	mu      sync.Mutex
 	version int
-	// created counts the Jobs of each owner, and checked the dry runs.
-	created, checked map[string]int
+	// created counts the Jobs of each owner.
+	created map[string]int
 	// reported are the ScaledJobs whose status was written.
 	reported map[string]bool
-	// watchers receive the events of a kind.
-	watchers map[string]map[chan []byte]bool
-	// requests counts the lists and the watches by path.
-	requests map[string]int
+	// watchers receive events, each of a path.
+	watchers map[chan []byte]string
+	// requests has the lists and the watches that were made, by path.
+	requests map[string]bool
 	// released is closed when creates no longer hang; nil if they never do. hanging is how many do.
 	released chan struct{}
 	hanging  int
@@ -55,13 +55,13 @@ func newAPIServer(t *testing.T, jobs, scaledJobs contents) *apiServer {
 	t.Helper()
 	s := &apiServer{
 		jobs: jobs, scaledJobs: scaledJobs, version: 1000,
-		created: map[string]int{}, checked: map[string]int{}, reported: map[string]bool{}, requests: map[string]int{},
-		watchers: map[string]map[chan []byte]bool{jobsPath: {}, scaledJobsPath: {}},
+		created: map[string]int{}, reported: map[string]bool{}, requests: map[string]bool{},
+		watchers: map[chan []byte]string{},
 	}
 	mux := http.NewServeMux()
 	s.serveDiscovery(mux)
-	mux.HandleFunc("GET "+jobsPath, func(w http.ResponseWriter, r *http.Request) { s.read(w, r, &s.jobs) })
-	mux.HandleFunc("GET "+scaledJobsPath, func(w http.ResponseWriter, r *http.Request) { s.read(w, r, &s.scaledJobs) })
+	mux.HandleFunc("GET "+jobsPath, func(w http.ResponseWriter, r *http.Request) { s.answerTo(w, r, &s.jobs) })
+	mux.HandleFunc("GET "+scaledJobsPath, func(w http.ResponseWriter, r *http.Request) { s.answerTo(w, r, &s.scaledJobs) })
 	mux.HandleFunc("GET /apis/batch.miracle.dev/v1/namespaces/{namespace}/scaledjobs/{name}", s.get)
 	mux.HandleFunc("PATCH /apis/batch.miracle.dev/v1/namespaces/{namespace}/scaledjobs/{name}/status", s.patch)
 	mux.HandleFunc("POST /apis/batch/v1/namespaces/{namespace}/jobs", s.create)
@@ -115,21 +115,15 @@ func refuse(w http.ResponseWriter, code int, reason string) {
 		`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"message":"not here","code":%d}`, reason, code))
 }
 
-// read answers lists and watches.
-func (s *apiServer) read(w http.ResponseWriter, r *http.Request, all *contents) {
+// answerTo answers lists and watches.
+func (s *apiServer) answerTo(w http.ResponseWriter, r *http.Request, all *contents) {
 	watch := r.URL.Query().Get("watch")
-	s.count(r.URL.Path, watch)
+	s.locked(func() { s.requests[fmt.Sprintf("%s watch=%s", r.URL.Path, watch)] = true })
 	if watch == "" {
 		s.list(w, r, all)
 	} else {
 		s.watch(w, r)
 	}
-}
-
-func (s *apiServer) count(path, watch string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.requests[fmt.Sprintf("%s watch=%s", path, watch)]++
 }
 
 // list answers with one page. Like API servers that serve from their cache, it gives all objects if any version will do.
@@ -147,7 +141,7 @@ func (s *apiServer) list(w http.ResponseWriter, r *http.Request, all *contents) 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = fmt.Fprintf(w, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d","continue":%q},"items":[`,
-		apiVersion, kind, s.now(), next)
+		apiVersion, kind, s.read(func() int { return s.version })(), next)
 	for i := from; i < to; i++ {
 		if i > from {
 			_, _ = io.WriteString(w, ",")
@@ -161,23 +155,11 @@ func isPartial(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")
 }
 
-func (s *apiServer) now() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.version
-}
-
 // watch sends what happens.
 func (s *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 	events := make(chan []byte, 4096)
-	s.mu.Lock()
-	s.watchers[r.URL.Path][events] = true
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.watchers[r.URL.Path], events)
-	}()
+	s.locked(func() { s.watchers[events] = r.URL.Path })
+	defer s.locked(func() { delete(s.watchers, events) })
 	w.Header().Set("Content-Type", "application/json")
 	w.(http.Flusher).Flush()
 	for {
@@ -205,9 +187,7 @@ func (s *apiServer) get(w http.ResponseWriter, r *http.Request) {
 // patch answers to a status. It stores nothing.
 func (s *apiServer) patch(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
-	s.mu.Lock()
-	s.reported[r.PathValue("name")] = true
-	s.mu.Unlock()
+	s.locked(func() { s.reported[r.PathValue("name")] = true })
 	s.get(w, r)
 }
 
@@ -238,9 +218,7 @@ func (s *apiServer) create(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.version++
 	version := s.version
-	if dryRun {
-		s.checked[owner]++
-	} else {
+	if !dryRun {
 		s.created[owner]++
 	}
 	s.mu.Unlock()
@@ -259,32 +237,19 @@ func (s *apiServer) hold() { s.released = make(chan struct{}) }
 
 func (s *apiServer) release() { close(s.released) }
 
-// held returns how many creates hang.
-func (s *apiServer) held() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.hanging
-}
-
 // pass waits while creates hang. It reports whether the client still waits for the answer.
 func (s *apiServer) pass(ctx context.Context) bool {
 	if s.released == nil {
 		return true
 	}
-	s.hangs(1)
-	defer s.hangs(-1)
+	s.locked(func() { s.hanging++ })
+	defer s.locked(func() { s.hanging-- })
 	select {
 	case <-s.released:
 		return true
 	case <-ctx.Done():
 		return false
 	}
-}
-
-func (s *apiServer) hangs(more int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hanging += more
 }
 
 func ownerOf(references json.RawMessage) string {
@@ -300,35 +265,32 @@ func ownerOf(references json.RawMessage) string {
 func (s *apiServer) announce(path string, event []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for watcher := range s.watchers[path] {
-		watcher <- event
+	for watcher, of := range s.watchers {
+		if of == path {
+			watcher <- event
+		}
 	}
 }
 
-// jobsOf returns the number of Jobs that were created for a ScaledJob.
-func (s *apiServer) jobsOf(owner string) int {
+// locked does something that other requests must not see half done.
+func (s *apiServer) locked(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.created[owner]
+	do()
 }
 
-// owners returns for how many ScaledJobs a Job was created.
-func (s *apiServer) owners() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.created)
+// read returns what reads a number that requests change.
+func (s *apiServer) read(number func() int) func() int {
+	return func() (is int) {
+		s.locked(func() { is = number() })
+		return is
+	}
 }
 
-// reports returns how many ScaledJobs have a status.
-func (s *apiServer) reports() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.reported)
+// jobsOf reads the number of Jobs that were created for a ScaledJob.
+func (s *apiServer) jobsOf(owner string) func() int {
+	return s.read(func() int { return s.created[owner] })
 }
 
-// asked returns how often requests of this form were made: "watch=… streamed=…".
-func (s *apiServer) asked(path, form string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.requests[path+" "+form]
-}
+// reports reads how many ScaledJobs have a status.
+func (s *apiServer) reports() func() int { return s.read(func() int { return len(s.reported) }) }

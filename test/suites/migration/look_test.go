@@ -42,39 +42,40 @@ type journal struct {
 
 	mu   sync.Mutex
 	read int64 // bytes of the log
-	// looks are those that have ended, and stops how often KEDA has stopped to look, by ScaledJob.
-	looks, stops map[string]int
-	// jobs are what KEDA has counted last.
-	jobs map[string]jobCounts
+	// logged is by ScaledJob.
+	logged map[types.NamespacedName]logged
+}
+
+// logged are the looks that have ended, how often KEDA has stopped to look, and what it has counted last.
+type logged struct {
+	looks, stops int
+	jobs         jobCounts
 }
 
 type jobCounts struct{ running, pending int }
 
 // line is one of the log.
 type line struct {
-	Message   string `json:"msg"`
-	Name      string `json:"scaledJob.Name"`
-	Namespace string `json:"scaledJob.Namespace"`
-	ScaledJob struct {
-		Name      string `json:"name"`
-		Namespace string `json:"namespace"`
-	} `json:"ScaledJob"`
-	Running *int `json:"Number of running Jobs"`
-	Pending *int `json:"Number of pending Jobs"`
+	Message   string               `json:"msg"`
+	Name      string               `json:"scaledJob.Name"`
+	Namespace string               `json:"scaledJob.Namespace"`
+	ScaledJob types.NamespacedName `json:"ScaledJob"`
+	Running   *int                 `json:"Number of running Jobs"`
+	Pending   *int                 `json:"Number of pending Jobs"`
 }
 
 // of returns what the log has of a ScaledJob until now.
-func (j *journal) of(namespace, name string) (looks, stops int, jobs jobCounts, err error) {
+func (j *journal) of(namespace, name string) (logged, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	file, err := os.Open(j.path)
 	if err != nil {
-		return 0, 0, jobCounts{}, err
+		return logged{}, err
 	}
 	defer func() { _ = file.Close() }() // It was only read.
 	fresh, err := io.ReadAll(io.NewSectionReader(file, j.read, 1<<40))
 	if err != nil {
-		return 0, 0, jobCounts{}, err
+		return logged{}, err
 	}
 	fresh = fresh[:bytes.LastIndexByte(fresh, '\n')+1]
 	j.read += int64(len(fresh))
@@ -84,25 +85,27 @@ func (j *journal) of(namespace, name string) (looks, stops int, jobs jobCounts, 
 			j.note(is)
 		}
 	}
-	key := namespace + "/" + name
-	return j.looks[key], j.stops[key], j.jobs[key], nil
+	return j.logged[types.NamespacedName{Namespace: namespace, Name: name}], nil
 }
 
 func (j *journal) note(is line) {
-	key := is.Namespace + "/" + is.Name
-	counts := j.jobs[key]
+	key := types.NamespacedName{Namespace: is.Namespace, Name: is.Name}
+	if is.Message == stopping {
+		key = is.ScaledJob
+	}
+	of := j.logged[key]
 	switch {
 	case is.Message == stopping:
-		j.stops[is.ScaledJob.Namespace+"/"+is.ScaledJob.Name]++
+		of.stops++
 	case lookEnds[is.Message]:
-		j.looks[key]++
+		of.looks++
 	case is.Running != nil:
 		// What is pending follows, and is then of the same look.
-		j.jobs[key] = jobCounts{running: *is.Running, pending: -1}
+		of.jobs = jobCounts{running: *is.Running, pending: -1}
 	case is.Pending != nil:
-		counts.pending = *is.Pending
-		j.jobs[key] = counts
+		of.jobs.pending = *is.Pending
 	}
+	j.logged[key] = of
 }
 
 // look has KEDA look at the keys once, after its cache has all that has happened, and returns when KEDA has created what
@@ -110,19 +113,18 @@ func (j *journal) note(is line) {
 func (s *stage) look() {
 	s.t.Helper()
 	s.catchUp()
-	looks, stops := s.looked()
+	before := s.logged(s.name)
 	s.pause(nil)
-	s.Eventually(func() int { now, _ := s.looked(); return now }).Should(BeNumerically(">", looks), "KEDA looks")
+	s.Eventually(func() int { return s.logged(s.name).looks }).Should(BeNumerically(">", before.looks), "KEDA looks")
 	s.pause("true")
-	s.Eventually(func() int { _, now := s.looked(); return now }).Should(BeNumerically(">", stops), "KEDA is paused")
-	now, _ := s.looked()
-	s.Expect(now).To(Equal(looks+1), "KEDA has looked more than once, so its number says nothing")
+	s.Eventually(func() int { return s.logged(s.name).stops }).Should(BeNumerically(">", before.stops), "KEDA is paused")
+	s.Expect(s.logged(s.name).looks).To(Equal(before.looks+1), "KEDA has looked more than once, so its number says nothing")
 }
 
-func (s *stage) looked() (looks, stops int) {
-	looks, stops, _, err := kedaLog.of(s.namespace, s.name)
-	s.Expect(err).NotTo(HaveOccurred())
-	return looks, stops
+// logged is what KEDA's log has of a ScaledJob of this name.
+func (s *stage) logged(name string) logged {
+	s.t.Helper()
+	return must.Get(kedaLog.of(s.namespace, name))(s)
 }
 
 // pause sets the annotation of KEDA's ScaledJob. Nil removes it.
@@ -142,11 +144,7 @@ func (s *stage) catchUp() {
 	}
 	job.Spec.ManagedBy = nil // Kubernetes creates its Pod.
 	s.Expect(control.API.Create(s.t.Context(), job)).To(Succeed())
-	s.Eventually(func() jobCounts {
-		_, _, counts, err := kedaLog.of(s.namespace, marker)
-		s.Expect(err).NotTo(HaveOccurred())
-		return counts
-	}).Should(Equal(jobCounts{running: s.markers}), "KEDA's cache is current")
+	s.Eventually(func() jobCounts { return s.logged(marker).jobs }).Should(Equal(jobCounts{running: s.markers}), "KEDA's cache is current")
 }
 
 // patch merges fields into an object.

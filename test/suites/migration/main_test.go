@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/keda"
@@ -69,7 +70,7 @@ func start(ctx context.Context) error {
 		theirs = must.Get(program.Start(ctx, keda.Options{
 			Cluster: control.Cluster, Settings: keda.Best(), Args: []string{"--zap-encoder=json", "--zap-log-level=debug"},
 		}))(g)
-		kedaLog = &journal{path: theirs.LogPath(), looks: map[string]int{}, stops: map[string]int{}, jobs: map[string]jobCounts{}}
+		kedaLog = &journal{path: theirs.LogPath(), logged: map[types.NamespacedName]logged{}}
 		markers = must.Get(redistest.Start(ctx, redistest.Options{Log: os.Stderr}))(g)
 		ours = must.Get(operator.Start(ctx, operator.Options{Cluster: control.Cluster, Log: os.Stderr}))(g)
 	})

@@ -149,6 +149,6 @@ func TestANameOf64Characters(t *testing.T) {
 	}}, "spec", "triggers")).To(Succeed())
 	g.Expect(control.API.Create(t.Context(), object)).To(Succeed())
 	t.Cleanup(s.remove)
-	g.Eventually(func() (int, error) { looks, _, _, err := kedaLog.of(namespace, name); return looks, err }).Should(BeNumerically(">", 1))
+	g.Eventually(func() int { return s.logged(name).looks }).Should(BeNumerically(">", 1))
 	g.Expect(control.AllJobs.EverIn(namespace)).To(BeZero())
 }

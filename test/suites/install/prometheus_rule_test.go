@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"miracle.dev/scaledjob-operator/test/kit/must"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
@@ -30,7 +31,7 @@ func TestChartAndKustomizationHaveTheSameRules(t *testing.T) {
 	g.Expect(rules).To(HaveLen(1))
 	g.Expect(differences(kustomized, rules)).To(BeEmpty())
 
-	root := must.Get(render.Root(t.Context()))(g)
+	root := must.Get(programs.Root())(g)
 	var file map[string]any
 	g.Expect(yaml.Unmarshal(read(g, filepath.Join(root, "config", "prometheus"), "rules.yaml"), &file)).To(Succeed())
 	g.Expect(rules[0].Object["spec"]).To(BeComparableTo(file))

@@ -19,6 +19,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/manifests"
 	"miracle.dev/scaledjob-operator/test/kit/must"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
@@ -26,7 +27,7 @@ import (
 func onPage(t *testing.T, name string) string {
 	t.Helper()
 	g := NewWithT(t)
-	root := must.Get(render.Root(t.Context()))(g)
+	root := must.Get(programs.Root())(g)
 	page := string(read(g, filepath.Join(root, "docs/how-to"), "monitor.md"))
 	block := regexp.MustCompile("(?s)```yaml\n# " + regexp.QuoteMeta(name) + "\n(.+?)```").FindStringSubmatch(page)
 	g.Expect(block).To(HaveLen(2), name)

@@ -15,7 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
 	"miracle.dev/scaledjob-operator/test/kit/must"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
@@ -30,10 +32,9 @@ func TestReleasesInOneNamespaceShareNothing(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			// The first has the names, and the Lease, of the manifests.
-			one, err := render.Release{Name: "scaledjob-operator", Namespace: render.Namespace, Values: values[0]}.Objects(t.Context())
-			g.Expect(err).NotTo(HaveOccurred())
-			two, err := render.Release{Name: "second", Namespace: render.Namespace, Values: values[1]}.Objects(t.Context())
-			g.Expect(err).NotTo(HaveOccurred())
+			first := render.Release{Name: "scaledjob-operator", Namespace: render.Namespace, Values: values[0]}
+			second := render.Release{Name: "second", Namespace: render.Namespace, Values: values[1]}
+			one, two := must.Get(first.Objects(t.Context()))(g), must.Get(second.Objects(t.Context()))(g)
 			g.Expect(shared(g, one, two)).To(BeEmpty())
 			g.Expect(shared(g, one, one)).NotTo(BeEmpty(), "the control")
 			g.Expect(leases(g, one)).To(BeEmpty(), "the default of the flag")
@@ -62,7 +63,7 @@ func TestOverlayForASecondInstallation(t *testing.T) {
 	skip.UnderShort(t, "TestALeaseForSeveralReleases has two installations; the suite install renders the overlay")
 	t.Parallel()
 	g := NewWithT(t)
-	root := must.Get(render.Root(t.Context()))(g)
+	root := must.Get(programs.Root())(g)
 	page := string(read(g, filepath.Join(root, "docs/how-to"), "namespaced.md"))
 	overlay := regexp.MustCompile("(?s)```yaml\n# team-b/kustomization.yaml\n(.+?)```").FindStringSubmatch(page)
 	g.Expect(overlay).To(HaveLen(2))
@@ -95,7 +96,7 @@ func build(t *testing.T, root, kustomization string) []*unstructured.Unstructure
 	g.Expect(kustomization).To(ContainSubstring("../config/default"))
 	kustomization = strings.ReplaceAll(kustomization, "../config/default", base)
 	g.Expect(os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(kustomization), 0o600)).To(Succeed())
-	return must.Get(render.Kustomization(t.Context(), folder))(g)
+	return must.Get(manifests.Parse(must.Get(programs.Kustomize(t.Context(), folder))(g)))(g)
 }
 
 // shared are the objects that both have, and the selectors of one that select the Pods of the other.
@@ -137,10 +138,6 @@ func selectsPodsOf(g Gomega, object *unstructured.Unstructured, installation []*
 
 // leases are the arguments that name the Lease.
 func leases(g Gomega, objects []*unstructured.Unstructured) []string {
-	deployment := objects[slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })]
-	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
-	g.Expect(err).NotTo(HaveOccurred())
-	args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
-	g.Expect(err).NotTo(HaveOccurred())
+	args := must.Get(render.Arguments(objects))(g)
 	return slices.DeleteFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "--leader-election-id") })
 }

@@ -7,9 +7,6 @@ package docs
 import (
 	"flag"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -82,19 +79,10 @@ func all(pattern, text string) []string {
 func constants(t *testing.T, path, prefix string) []string {
 	t.Helper()
 	g := NewWithT(t)
-	file := must.Get(parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, 0))(g)
-	var values []string
-	ast.Inspect(file, func(node ast.Node) bool {
-		spec, is := node.(*ast.ValueSpec)
-		if !is || !strings.HasPrefix(spec.Names[0].Name, prefix) {
-			return true
-		}
-		literal, is := spec.Values[0].(*ast.BasicLit)
-		g.Expect(is).To(BeTrue(), spec.Names[0].Name)
-		value := must.Get(strconv.Unquote(literal.Value))(g)
-		values = append(values, value)
-		return true
-	})
+	values := all(`(?m)^(?:\t|const )`+prefix+`[A-Z]\w* += (.+)$`, read(t, path))
+	for i, literal := range values {
+		values[i] = must.Get(strconv.Unquote(literal))(g)
+	}
 	return values
 }
 

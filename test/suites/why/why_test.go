@@ -61,6 +61,17 @@ type claim struct {
 	without string
 }
 
+// claimed is the claim that a condition has this status and reason, and these words in its message.
+func claimed(kind string, status metav1.ConditionStatus, reason string, words ...string) claim {
+	return claim{kind: kind, status: status, reason: reason, words: words}
+}
+
+// lacking is the claim with words that are not in the message.
+func (c claim) lacking(words string) claim {
+	c.without = words
+	return c
+}
+
 // event is one about the ScaledJob. Its note has these words.
 type event struct {
 	kind, reason string
@@ -78,10 +89,10 @@ const (
 
 // well is what the conditions say when nothing is wrong.
 var well = []claim{
-	{kind: scaledjobv1.ConditionReady, status: yes, reason: scaledjobv1.ReasonReconciled},
-	{kind: scaledjobv1.ConditionQueueConnected, status: yes, reason: scaledjobv1.ReasonConnected},
-	{kind: scaledjobv1.ConditionTemplateValid, status: yes, reason: scaledjobv1.ReasonAccepted},
-	{kind: scaledjobv1.ConditionScalingLimited, status: no, reason: scaledjobv1.ReasonNotLimited},
+	claimed(scaledjobv1.ConditionReady, yes, scaledjobv1.ReasonReconciled),
+	claimed(scaledjobv1.ConditionQueueConnected, yes, scaledjobv1.ReasonConnected),
+	claimed(scaledjobv1.ConditionTemplateValid, yes, scaledjobv1.ReasonAccepted),
+	claimed(scaledjobv1.ConditionScalingLimited, no, scaledjobv1.ReasonNotLimited),
 }
 
 // wellAnd is what the conditions say when nothing is wrong, and more.
@@ -159,20 +170,20 @@ func (s *stage) expect(claims ...claim) {
 
 // expectExplained waits until kubectl scaledjob explain gives the reason and the words of a claim: the status may be
 // written again meanwhile.
-func (s *stage) expectExplained(claimed claim) {
+func (s *stage) expectExplained(of claim) {
 	s.t.Helper()
-	words := s.fillAll(claimed.words)
-	if !claimed.usual() {
-		words = append(words, "("+claimed.reason+")")
+	words := s.fillAll(of.words)
+	if !of.usual() {
+		words = append(words, "("+of.reason+")")
 	}
 	s.Eventually(s.explained).Should(containAll(words), s.explain)
 }
 
 // expectNotExplained waits until kubectl scaledjob explain does not give the reason of a claim any more.
-func (s *stage) expectNotExplained(claimed claim) {
+func (s *stage) expectNotExplained(of claim) {
 	s.t.Helper()
-	if !claimed.usual() {
-		s.Eventually(s.explained).ShouldNot(ContainSubstring("("+claimed.reason+")"), s.explain)
+	if !of.usual() {
+		s.Eventually(s.explained).ShouldNot(ContainSubstring("("+of.reason+")"), s.explain)
 	}
 }
 
@@ -271,13 +282,13 @@ func (s *stage) explained() string {
 func (s *stage) missing(claims []claim) (all []string) {
 	s.t.Helper()
 	is := s.Get()
-	for _, claimed := range claims {
-		condition := apimeta.FindStatusCondition(is.Status.Conditions, claimed.kind)
+	for _, of := range claims {
+		condition := apimeta.FindStatusCondition(is.Status.Conditions, of.kind)
 		if condition == nil || condition.ObservedGeneration != is.Generation {
-			all = append(all, claimed.kind)
+			all = append(all, of.kind)
 			continue
 		}
-		all = append(all, claimed.differences(condition, s.fill)...)
+		all = append(all, of.differences(condition, s.fill)...)
 	}
 	return all
 }

@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
@@ -28,16 +29,30 @@ func TestChartAndKustomizationsAreTheSame(t *testing.T) {
 	g.Expect(differences(kustomized, charted)).To(BeEmpty())
 }
 
-func TestDashboardsOfChartAndKustomizationAreTheSame(t *testing.T) {
+// What a value adds to the chart is what users apply otherwise.
+func TestWhatAValueAddsIsTheSame(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	kustomized := must.Get(render.Kustomizations(t.Context(), "grafana"))(g)
-	g.Expect(kustomized).To(HaveLen(3))
-	with := same
-	with.Values = render.Sets["dashboards"]
-	charted := must.Get(with.Objects(t.Context()))(g)
-	charted = slices.DeleteFunc(charted, func(object *unstructured.Unstructured) bool { return object.GetKind() != "ConfigMap" })
-	g.Expect(differences(kustomized, charted)).To(BeEmpty())
+	page := must.Get(manifests.Parse(onPage(t, "service-monitor.yaml")))(g)
+	for kind, of := range map[string]struct {
+		values string
+		number int
+		others []*unstructured.Unstructured
+	}{
+		"ConfigMap":      {render.Sets["dashboards"], 3, must.Get(render.Kustomizations(t.Context(), "grafana"))(g)},
+		"PrometheusRule": {`prometheusRule: {enabled: true}`, 1, must.Get(render.Kustomizations(t.Context(), "prometheus"))(g)},
+		"ServiceMonitor": {`metrics: {serviceMonitor: {enabled: true}}`, 1, page},
+	} {
+		with := same
+		with.Values = of.values
+		charted := ofKind(must.Get(with.Objects(t.Context()))(g), kind)
+		g.Expect(charted).To(HaveLen(of.number), kind)
+		g.Expect(differences(of.others, charted)).To(BeEmpty())
+	}
+}
+
+func ofKind(objects []*unstructured.Unstructured, kind string) []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(objects), func(object *unstructured.Unstructured) bool { return object.GetKind() != kind })
 }
 
 // The comparison is worth something only if it sees whatever differs.
@@ -93,8 +108,7 @@ func copies(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 // set returns a change of a field of the first object of a kind.
 func set(kind string, to any, path ...string) func(Gomega, []*unstructured.Unstructured) []*unstructured.Unstructured {
 	return func(g Gomega, all []*unstructured.Unstructured) []*unstructured.Unstructured {
-		object := all[slices.IndexFunc(all, func(object *unstructured.Unstructured) bool { return object.GetKind() == kind })]
-		var at any = object.Object
+		var at any = ofKind(all, kind)[0].Object
 		for _, key := range path[:len(path)-1] {
 			at = child(at, key)
 		}

@@ -49,17 +49,6 @@ func only[T any](g Gomega, objects []*unstructured.Unstructured, kind string) T 
 	return as[T](g, found[0])
 }
 
-func TestServiceMonitorOfThePageIsThatOfTheChart(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	shown := &unstructured.Unstructured{}
-	g.Expect(yaml.UnmarshalStrict([]byte(onPage(t, "service-monitor.yaml")), &shown.Object)).To(Succeed())
-	enabled := same
-	enabled.Values = `metrics: {serviceMonitor: {enabled: true}}`
-	charted := must.Get(enabled.Objects(t.Context()))(g)
-	g.Expect(differences([]*unstructured.Unstructured{shown}, ofKind(charted, "ServiceMonitor"))).To(BeEmpty())
-}
-
 // Whoever applies the roles of the page may read the metrics of the operator that the manifests install, and find its Pods.
 func TestRolesOfThePageAreForTheManifests(t *testing.T) {
 	t.Parallel()

@@ -51,7 +51,6 @@ func notRunning() []situation {
 				s.Update(untouched)
 			}),
 	}
-	all[0].short = true
 	for i := 2; i < len(all); i++ {
 		all[i].event = warning(all[i].says.reason) // The first two are the user's own limits.
 	}

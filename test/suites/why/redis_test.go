@@ -124,25 +124,23 @@ func (s *stage) proxied(server *redistest.Server) *tcpproxy.Proxy {
 
 // reaching are situations of servers that can't be reached, or can't serve.
 func reaching() []situation {
-	refusing := unreachable("refused", []string{"refused", "Check the port"}, func(s *stage) {
-		proxy := tcpproxy.New(s.t, redisServer.Addr())
-		s.createWell(scene.At(proxy.Addr()))
-		s.Expect(proxy.Refuse()).To(Succeed())
-		proxy.Cut()
-		s.push(2)
-		s.undo = func() { s.Expect(proxy.Pass()).To(Succeed()) }
-	}, undo)
-	hanging := unreachable("hangs", []string{"did not answer in time"}, func(s *stage) {
-		server := redistest.New(s.t, redistest.Options{})
-		s.on(server)
-		s.push(2)
-		s.Expect(server.Pause()).To(Succeed())
-		s.create()
-		s.undo = func() { s.Expect(server.Resume()).To(Succeed()) }
-	}, undo)
-	refusing.short, refusing.modes, hanging.modes = true, everyMode, everyMode
 	return []situation{
-		refusing, hanging,
+		unreachable("refused", []string{"refused", "Check the port"}, func(s *stage) {
+			proxy := tcpproxy.New(s.t, redisServer.Addr())
+			s.createWell(scene.At(proxy.Addr()))
+			s.Expect(proxy.Refuse()).To(Succeed())
+			proxy.Cut()
+			s.push(2)
+			s.undo = func() { s.Expect(proxy.Pass()).To(Succeed()) }
+		}, undo).inEveryMode(),
+		unreachable("hangs", []string{"did not answer in time"}, func(s *stage) {
+			server := redistest.New(s.t, redistest.Options{})
+			s.on(server)
+			s.push(2)
+			s.Expect(server.Pause()).To(Succeed())
+			s.create()
+			s.undo = func() { s.Expect(server.Resume()).To(Succeed()) }
+		}, undo).inEveryMode(),
 		unreachable("unknown-host", []string{"cannot be resolved", "DNS"},
 			early(1, scene.At("redis.nowhere.invalid:6379")), update(scene.At(redisServer.Addr()))),
 		answering("closes-connections", "broke", ""),
@@ -185,14 +183,6 @@ func (s *stage) redis(command ...any) {
 // signingIn are situations of users whom the server does not let in.
 func signingIn() []situation {
 	const failed = scaledjobv1.ReasonAuthFailed
-	without := unreadable("no-password", failed, []string{"requires a password", "spec.redis.auth.passwordSecretRef"}, func(s *stage) {
-		s.on(redistest.New(s.t, redistest.Options{User: "administrator", Args: []string{"--requirepass", password}}))
-		s.push(1)
-		s.create()
-	}, func(s *stage) {
-		s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: password})
-		s.Update(redisOf(s.Address, signedIn("")))
-	})
 	// The server changes the user and ends the operator's connections, after a while in which all was well.
 	changed := func(name, words, rule, right string) situation {
 		return unreadable(name, failed, []string{words}, func(s *stage) {
@@ -203,9 +193,15 @@ func signingIn() []situation {
 			s.push(1)
 		}, permitted(">"+password, right))
 	}
-	without.short = true
 	return []situation{
-		without,
+		unreadable("no-password", failed, []string{"requires a password", "spec.redis.auth.passwordSecretRef"}, func(s *stage) {
+			s.on(redistest.New(s.t, redistest.Options{User: "administrator", Args: []string{"--requirepass", password}}))
+			s.push(1)
+			s.create()
+		}, func(s *stage) {
+			s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: password})
+			s.Update(redisOf(s.Address, signedIn("")))
+		}),
 		secretHolds("wrong-password", failed, []string{"rejected the credentials", "password"},
 			map[string]string{scaledjobv1.DefaultPasswordKey: wrong}),
 		unreadable("user-is-off", failed, []string{"enabled"}, asUserWho("off"), permitted("on")),
@@ -242,16 +238,6 @@ func (s *stage) asUser() scene.Change { return redisOf(s.Address, signedIn(s.Nam
 // permitting are situations of users who may not do what the operator needs, and of keys that can't be read.
 func permitting() []situation {
 	const denied = scaledjobv1.ReasonPermissionDenied
-	key := unreadable("no-permission-for-key", denied, []string{"%R~<key>"},
-		asUserWho("resetkeys", "~others:*"), permitted("~*"))
-	kind := unreadable("wrong-type", scaledjobv1.ReasonWrongType, []string{"another type than the spec says"}, func(s *stage) {
-		s.Expect(s.Redis.Set(s.t.Context(), s.Queue, "no list", 0).Err()).To(Succeed())
-		s.create()
-	}, func(s *stage) {
-		s.Expect(s.Redis.Del(s.t.Context(), s.Queue).Err()).To(Succeed())
-		s.push(2)
-	})
-	key.modes, kind.modes, key.short = everyMode, everyMode, true
 	// A queue of another type is counted by another command.
 	ofType := func(command string, queue scaledjobv1.Queue, add func(s *stage)) situation {
 		return unreadable("no-permission-for-"+strings.ReplaceAll(command, "|", "-"), denied, []string{"Grant it +" + command}, func(s *stage) {
@@ -265,22 +251,27 @@ func permitting() []situation {
 		}, permitted("+"+command))
 	}
 	addScore := func(s *stage) { s.redis("zadd", s.Queue, 1, "message") }
-	noDatabase := unreadable("no-such-database", scaledjobv1.ReasonDatabaseNotFound, []string{"spec.redis.database"},
-		naming(inDatabase(99)), atShared)
-	noDatabase.short = true
-	several := unreadable("wrong-type-of-one-queue", scaledjobv1.ReasonWrongType, []string{`"NAMESPACE:letters" of spec.queues`}, func(s *stage) {
-		s.push(2)
-		letters := s.Queue[:len(s.Queue)-len("emails")] + "letters"
-		s.Expect(s.Redis.Set(s.t.Context(), letters, "no list", 0).Err()).To(Succeed())
-		s.undo = func() { s.Expect(s.Redis.Del(s.t.Context(), letters).Err()).To(Succeed()) }
-		s.create(func(spec *scaledjobv1.ScaledJobSpec) {
-			spec.Queues, spec.QueueName = []scaledjobv1.Queue{{Name: spec.QueueName}, {Name: letters}}, ""
-		})
-	}, undo)
 	return []situation{
 		unreadable("no-permission-for-llen", denied, []string{"Grant it +llen"},
 			asUserWho("-llen"), permitted("+llen")),
-		key, kind, several,
+		unreadable("no-permission-for-key", denied, []string{"%R~<key>"},
+			asUserWho("resetkeys", "~others:*"), permitted("~*")).inEveryMode(),
+		unreadable("wrong-type", scaledjobv1.ReasonWrongType, []string{"another type than the spec says"}, func(s *stage) {
+			s.Expect(s.Redis.Set(s.t.Context(), s.Queue, "no list", 0).Err()).To(Succeed())
+			s.create()
+		}, func(s *stage) {
+			s.Expect(s.Redis.Del(s.t.Context(), s.Queue).Err()).To(Succeed())
+			s.push(2)
+		}).inEveryMode(),
+		unreadable("wrong-type-of-one-queue", scaledjobv1.ReasonWrongType, []string{`"NAMESPACE:letters" of spec.queues`}, func(s *stage) {
+			s.push(2)
+			letters := s.Queue[:len(s.Queue)-len("emails")] + "letters"
+			s.Expect(s.Redis.Set(s.t.Context(), letters, "no list", 0).Err()).To(Succeed())
+			s.undo = func() { s.Expect(s.Redis.Del(s.t.Context(), letters).Err()).To(Succeed()) }
+			s.create(func(spec *scaledjobv1.ScaledJobSpec) {
+				spec.Queues, spec.QueueName = []scaledjobv1.Queue{{Name: spec.QueueName}, {Name: letters}}, ""
+			})
+		}, undo),
 		ofType("scard", scaledjobv1.Queue{Type: scaledjobv1.QueueSet}, func(s *stage) { s.redis("sadd", s.Queue, "message") }),
 		ofType("hlen", scaledjobv1.Queue{Type: scaledjobv1.QueueHash}, func(s *stage) { s.redis("hset", s.Queue, "message", 1) }),
 		ofType("zcard", scaledjobv1.Queue{Type: scaledjobv1.QueueSortedSet}, addScore),
@@ -304,7 +295,8 @@ func permitting() []situation {
 			s.push(1)
 			s.create(redisOf(s.Address, signedIn(s.Namespace), inDatabase(int32(options.DB))))
 		}, permitted("+select")),
-		noDatabase,
+		unreadable("no-such-database", scaledjobv1.ReasonDatabaseNotFound, []string{"spec.redis.database"},
+			naming(inDatabase(99)), atShared),
 	}
 }
 
@@ -315,16 +307,6 @@ func inDatabase(number int32) func(*scaledjobv1.Redis) {
 // encrypting are situations of TLS.
 func encrypting() []situation {
 	const failed = scaledjobv1.ReasonTLSFailed
-	// As stored under a CRD without the rule about it. The user has no password, since this operator reads no Secrets.
-	undecided := unreadable("tls-not-said", failed, []string{
-		"spec.redis has auth and no tls", "{mode: Enabled} to spec.redis", "tls: {mode: Disabled} if the server has no TLS",
-	}, func(s *stage) {
-		s.grant("batch", "jobs", "create")
-		naming(func(to *scaledjobv1.Redis) { to.Auth = &scaledjobv1.RedisAuth{Username: "default"} })(s)
-	}, update(func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.Redis.TLS = &scaledjobv1.RedisTLS{Mode: scaledjobv1.RedisTLSDisabled}
-	}))
-	undecided.restricted = true
 	outOfDate := func(name string, made func(*certificates.Authority, testing.TB, ...string) certificates.Pair) situation {
 		return unreadable(name, failed, []string{"expired or is not valid yet"}, func(s *stage) {
 			authority := certificates.NewAuthority(s.t)
@@ -333,13 +315,20 @@ func encrypting() []situation {
 			s.undo = func() { s.show(authority.Server(s.t, loopback)) }
 		}, undo)
 	}
-	unverified := unreadable("tls-unverified", failed, []string{"--allow-insecure-redis-tls"}, func(s *stage) {
-		s.putSecret(s.encrypted(loopback))
-		s.create(redisOf(s.Address, secured(&scaledjobv1.RedisTLS{InsecureSkipVerify: true})))
-	}, renamed(secured(trusting)))
-	unverified.short = true
 	return []situation{
-		undecided, unverified,
+		// As stored under a CRD without the rule about it. The user has no password, since this operator reads no Secrets.
+		unreadable("tls-not-said", failed, []string{
+			"spec.redis has auth and no tls", "{mode: Enabled} to spec.redis", "tls: {mode: Disabled} if the server has no TLS",
+		}, func(s *stage) {
+			s.grant("batch", "jobs", "create")
+			naming(func(to *scaledjobv1.Redis) { to.Auth = &scaledjobv1.RedisAuth{Username: "default"} })(s)
+		}, update(func(spec *scaledjobv1.ScaledJobSpec) {
+			spec.Redis.TLS = &scaledjobv1.RedisTLS{Mode: scaledjobv1.RedisTLSDisabled}
+		})).withoutPermissions(),
+		unreadable("tls-unverified", failed, []string{"--allow-insecure-redis-tls"}, func(s *stage) {
+			s.putSecret(s.encrypted(loopback))
+			s.create(redisOf(s.Address, secured(&scaledjobv1.RedisTLS{InsecureSkipVerify: true})))
+		}, renamed(secured(trusting))),
 		outOfDate("tls-expired", (*certificates.Authority).Expired), outOfDate("tls-not-valid-yet", (*certificates.Authority).Future),
 		// Redis waits for the end of a line, which it never finds in a handshake.
 		unreachable("tls-with-plain-redis", []string{"set spec.redis.tls to {mode: Disabled}"},
@@ -452,20 +441,19 @@ func dialing() []situation {
 			s.create(scene.At(net.JoinHostPort(host, port)))
 		}, update(scene.At(redisServer.Addr())))
 	}
-	network := elsewhere("denied-network", deniedHost, "--redis-allow-cidrs")
-	crowded := unreadable("too-many-servers", scaledjobv1.ReasonTooManyServers, []string{"--max-redis-servers-per-namespace"}, func(s *stage) {
-		for number, name := range []string{"first", "second", "third"} {
-			other := *s
-			other.Test = scene.NewTest(s.t, timeout, s.Beside(name, s.Queue+":"+name))
-			other.createWell(redisOf(s.Address, inDatabase(int32(number+1))))
-			s.undo = func() { other.Delete() }
-		}
-		s.push(1)
-		s.create()
-	}, undo)
-	network.short, crowded.short = true, true
 	return []situation{
-		network, crowded, elsewhere("metadata-address", "169.254.169.254", "some addresses are never allowed"),
+		elsewhere("denied-network", deniedHost, "--redis-allow-cidrs"),
+		unreadable("too-many-servers", scaledjobv1.ReasonTooManyServers, []string{"--max-redis-servers-per-namespace"}, func(s *stage) {
+			for number, name := range []string{"first", "second", "third"} {
+				other := *s
+				other.Test = scene.NewTest(s.t, timeout, s.Beside(name, s.Queue+":"+name))
+				other.createWell(redisOf(s.Address, inDatabase(int32(number+1))))
+				s.undo = func() { other.Delete() }
+			}
+			s.push(1)
+			s.create()
+		}, undo),
+		elsewhere("metadata-address", "169.254.169.254", "some addresses are never allowed"),
 	}
 }
 
@@ -484,22 +472,6 @@ func secretHolds(name, reason string, words []string, values map[string]string) 
 // readingSecrets are situations of Secrets.
 func readingSecrets() []situation {
 	const missing = scaledjobv1.ReasonSecretNotFound
-	none := unreadable("no-secret", missing, []string{`no Secret "redis"`}, func(s *stage) {
-		s.redis("acl", "setuser", s.Namespace, "on", ">"+password, "~*", "&*", "+@all")
-		s.push(1)
-		s.create(s.asUser())
-	}, rightSecret)
-	forbidden := unreadable("secret-forbidden", scaledjobv1.ReasonSecretForbidden, []string{`may not read the Secret "redis"`}, func(s *stage) {
-		s.grant("batch", "jobs", "create")
-		asUserWho()(s)
-	}, func(s *stage) { s.grant("", "secrets", "get") })
-	withdrawn := unreadable("secret-deleted", missing, []string{`no Secret "redis"`}, func(s *stage) {
-		s.user()
-		s.createWell(s.asUser())
-		s.Expect(s.API.Delete(s.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "redis"}})).To(Succeed())
-		s.expect(unconnected(missing)) // Until then the operator uses the connections that it has.
-		s.push(1)
-	}, rightSecret)
 	invalid := func(name, words string, change func(s *stage, secret map[string]string)) situation {
 		return unreadable(name, scaledjobv1.ReasonSecretInvalid, []string{words, `"redis"`}, func(s *stage) {
 			secret := s.mutual()
@@ -508,12 +480,26 @@ func readingSecrets() []situation {
 			s.create(redisOf(s.Address, secured(presenting)))
 		}, undo)
 	}
-	noCertificate := invalid("ca-is-no-certificate", "contains no PEM certificate", func(_ *stage, secret map[string]string) {
-		secret[scaledjobv1.DefaultCAKey] = "none"
-	})
-	none.short, noCertificate.short, forbidden.restricted = true, true, true
 	return []situation{
-		none, forbidden, withdrawn, noCertificate,
+		unreadable("no-secret", missing, []string{`no Secret "redis"`}, func(s *stage) {
+			s.redis("acl", "setuser", s.Namespace, "on", ">"+password, "~*", "&*", "+@all")
+			s.push(1)
+			s.create(s.asUser())
+		}, rightSecret),
+		unreadable("secret-forbidden", scaledjobv1.ReasonSecretForbidden, []string{`may not read the Secret "redis"`}, func(s *stage) {
+			s.grant("batch", "jobs", "create")
+			asUserWho()(s)
+		}, func(s *stage) { s.grant("", "secrets", "get") }).withoutPermissions(),
+		unreadable("secret-deleted", missing, []string{`no Secret "redis"`}, func(s *stage) {
+			s.user()
+			s.createWell(s.asUser())
+			s.Expect(s.API.Delete(s.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "redis"}})).To(Succeed())
+			s.expect(unconnected(missing)) // Until then the operator uses the connections that it has.
+			s.push(1)
+		}, rightSecret),
+		invalid("ca-is-no-certificate", "contains no PEM certificate", func(_ *stage, secret map[string]string) {
+			secret[scaledjobv1.DefaultCAKey] = "none"
+		}),
 		invalid("key-of-another-certificate", "matches the private key", func(s *stage, secret map[string]string) {
 			secret[scaledjobv1.DefaultPrivateKeyKey] = string(certificates.NewAuthority(s.t).Client(s.t, "operator").Key)
 		}),
@@ -538,9 +524,6 @@ func readingSecrets() []situation {
 // choosing are situations of servers of another kind than the spec says.
 func choosing() []situation {
 	const otherMode = scaledjobv1.ReasonWrongMode
-	asCluster := unreadable("server-as-cluster", otherMode, []string{"not a node of a Redis Cluster", "mode: Standalone"},
-		naming(inCluster), atShared)
-	asCluster.short = true
 	// The ScaledJob names a sentinel instead of the server.
 	ofSentinel := func(name string, words []string, changes ...func(*scaledjobv1.Redis)) situation {
 		return unreadable(name, otherMode, words, func(s *stage) {
@@ -551,7 +534,8 @@ func choosing() []situation {
 	return []situation{
 		unreadable("server-as-sentinel", otherMode, []string{"addresses of the sentinels", "mode: Standalone"},
 			naming(bySentinel(redistest.MasterName)), atShared),
-		asCluster,
+		unreadable("server-as-cluster", otherMode, []string{"not a node of a Redis Cluster", "mode: Standalone"},
+			naming(inCluster), atShared),
 		ofSentinel("sentinel-as-cluster", []string{"mode: Sentinel"}, inCluster),
 		ofSentinel("sentinel-as-server", []string{"that of a sentinel", "mode: Sentinel"}),
 		unreadable("cluster-as-server", otherMode, []string{"node of a Redis Cluster", "mode: Cluster"}, func(s *stage) {

@@ -35,10 +35,8 @@ const (
 
 // refused are the situations in which the API server creates no Job.
 func refused() []situation {
-	withoutCode := byCode("webhook-without-code", 0)
-	withoutCode.short = true
 	return []situation{
-		withoutCode,
+		byCode("webhook-without-code", 0),
 		byCode("webhook-401", http.StatusUnauthorized),
 		byCode("webhook-403", http.StatusForbidden),
 		byCode("webhook-404", http.StatusNotFound),
@@ -51,22 +49,22 @@ func refused() []situation {
 		byPolicy("policy", nil),
 		byPolicy("policy-forbidden", new(metav1.StatusReasonForbidden)),
 		mutated(), quota(), history(), withoutPermission(), warned(),
-		unanswered("webhook-hangs", true, "", func(s *stage) {
+		unanswered("webhook-hangs", "", func(s *stage) {
 			s.webhook(webhook.Hang, webhook.Named(labelsWebhook), webhook.Within(1))
 		}),
-		unanswered("webhook-500-without-review", false, "", func(s *stage) {
+		unanswered("webhook-500-without-review", "", func(s *stage) {
 			s.webhook(webhook.Fail(http.StatusInternalServerError), webhook.Named(labelsWebhook))
 		}),
-		unanswered("webhook-lies", false, "", func(s *stage) { s.webhook(webhook.Lie, webhook.Named(labelsWebhook)) }),
-		unanswered("webhook-refuses-connections", false, "refused", func(s *stage) {
+		unanswered("webhook-lies", "", func(s *stage) { s.webhook(webhook.Lie, webhook.Named(labelsWebhook)) }),
+		unanswered("webhook-refuses-connections", "refused", func(s *stage) {
 			proxy := tcpproxy.New(s.t, redisServer.Addr())
 			s.Expect(proxy.Refuse()).To(Succeed())
 			s.webhook(webhook.Hang, webhook.Named(labelsWebhook), webhook.At(proxy.Addr()))
 		}),
-		unanswered("webhook-without-service", false, `service "labels" not found`, func(s *stage) {
+		unanswered("webhook-without-service", `service "labels" not found`, func(s *stage) {
 			s.webhook(webhook.Hang, webhook.Named(labelsWebhook), webhook.Behind(s.Namespace, "labels"))
 		}),
-		unanswered("webhook-of-unknown-authority", false, "certificate", func(s *stage) {
+		unanswered("webhook-of-unknown-authority", "certificate", func(s *stage) {
 			authority := certificates.NewAuthority(s.t)
 			s.webhook(webhook.Hang, webhook.Named(labelsWebhook), webhook.Trusting(authority.Certificate()))
 		}),
@@ -198,7 +196,7 @@ func (s *stage) disown() {
 // quota is a full quota, and no finished Job could be deleted.
 func quota() situation {
 	return situation{
-		name: "quota", short: true,
+		name: "quota",
 		bring: func(s *stage) {
 			s.createWell()
 			s.quota(pricesQuota, scene.JobCount, 0)
@@ -274,10 +272,10 @@ func unprivileged(spec *scaledjobv1.ScaledJobSpec) {
 }
 
 // unanswered is a webhook from which the API server gets no answer.
-func unanswered(name string, short bool, words string, register func(s *stage)) situation {
+func unanswered(name, words string, register func(s *stage)) situation {
 	failed := []string{"failed calling webhook", labelsWebhook}
 	return situation{
-		name: name, short: short,
+		name: name,
 		bring: func(s *stage) {
 			s.createWell()
 			register(s)

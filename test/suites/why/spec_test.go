@@ -43,7 +43,7 @@ func bySpec() []situation {
 			cure: update(func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxWaitSeconds = new(int32(1)) }),
 		},
 		{
-			name: "max-replicas-0", short: true,
+			name:  "max-replicas-0",
 			bring: early(2, scene.AtMost(0)),
 			says:  claimed(scaledjobv1.ConditionScalingLimited, yes, scaledjobv1.ReasonAtMaxReplicas, "spec.maxReplicas"),
 			cure:  update(scene.AtMost(10)),
@@ -123,12 +123,10 @@ func unknownField() situation {
 		fields := map[string]any{"spec": map[string]any{newerField: value}}
 		s.patch(s.Reference(), fields)
 	}
-	newer := invalidSpec("unknown-field", func(s *stage) {
+	return invalidSpec("unknown-field", func(s *stage) {
 		s.grant("batch", "jobs", "create")
 		s.create()
 		set(s, 5)
 		s.push(1)
-	}, func(s *stage) { set(s, nil) }, newerField, "Upgrade the operator")
-	newer.restricted = true
-	return newer
+	}, func(s *stage) { set(s, nil) }, newerField, "Upgrade the operator").withoutPermissions()
 }

@@ -275,7 +275,8 @@ func declarations(t *testing.T) map[string][]string {
 	names := map[string][]string{}
 	for _, path := range productFiles(t, "internal") {
 		folder := filepath.Base(filepath.Dir(path))
-		names[folder] = append(names[folder], all(`(?m)^(?:func (?:\([^)]*\) )?|type |var |const |\t)([A-Z]\w*)\b`, read(t, path))...)
+		here := all(`(?m)^(?:func (?:\([^)]*\) )?|type |var |const |\t)([A-Z]\w*)\b`, read(t, path))
+		names[folder] = append(names[folder], here...)
 	}
 	return names
 }

@@ -33,7 +33,7 @@ func TestChartAndKustomizationsAreTheSame(t *testing.T) {
 func TestWhatAValueAddsIsTheSame(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	page := must.Get(manifests.Parse(onPage(t, "service-monitor.yaml")))(g)
+	page := must.Get(manifests.Parse(onPage(t, "monitor.md", "service-monitor.yaml")))(g)
 	for kind, of := range map[string]struct {
 		values string
 		number int
@@ -52,7 +52,8 @@ func TestWhatAValueAddsIsTheSame(t *testing.T) {
 }
 
 func ofKind(objects []*unstructured.Unstructured, kind string) []*unstructured.Unstructured {
-	return slices.DeleteFunc(slices.Clone(objects), func(object *unstructured.Unstructured) bool { return object.GetKind() != kind })
+	isOther := func(object *unstructured.Unstructured) bool { return object.GetKind() != kind }
+	return slices.DeleteFunc(slices.Clone(objects), isOther)
 }
 
 // The comparison is worth something only if it sees whatever differs.
@@ -138,17 +139,11 @@ func drop(kind string) func(Gomega, []*unstructured.Unstructured) []*unstructure
 	}
 }
 
-// These are all differences that the chart and the kustomizations may have: the keys, which are labels, also in
-// selectors, or annotations; the Namespace, which Helm makes itself; and the tag of the image.
-var allowed = struct {
-	keys, kinds, tags []string
-}{
-	keys: []string{
-		"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/version", "helm.sh/chart",
-		"helm.sh/resource-policy",
-	},
-	kinds: []string{"Namespace"},
-	tags:  []string{"spec.template.spec.containers.0.image"},
+// allowed are the keys of which the chart and the kustomizations may have different values: labels, also in selectors,
+// and annotations.
+var allowed = []string{
+	"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/version", "helm.sh/chart",
+	"helm.sh/resource-policy",
 }
 
 // differences describes what differs, other than what is allowed to.
@@ -191,19 +186,19 @@ func orNothing(value string, found bool) string {
 	return value
 }
 
-// byName returns the fields of objects that must be the same, by kind, namespace and name.
+// byName returns the fields of objects that must be the same, by kind, namespace and name: not those of the Namespace,
+// which Helm makes itself, and the image without its tag.
 func byName(objects []*unstructured.Unstructured) map[string]map[string]string {
+	const image = "spec.template.spec.containers.0.image"
 	named := map[string]map[string]string{}
 	for _, object := range objects {
-		if slices.Contains(allowed.kinds, object.GetKind()) {
+		if object.GetKind() == "Namespace" {
 			continue
 		}
 		fields := map[string]string{}
 		flatten(fields, "", object.Object)
-		for _, path := range allowed.tags {
-			if image, found := fields[path]; found {
-				fields[path], _, _ = strings.Cut(image, ":")
-			}
+		if tagged, found := fields[image]; found {
+			fields[image], _, _ = strings.Cut(tagged, ":")
 		}
 		named[title(object)] = fields
 	}
@@ -223,7 +218,7 @@ func flatten(to map[string]string, path string, value any) {
 	switch value := value.(type) {
 	case map[string]any:
 		for key, field := range value {
-			if !slices.Contains(allowed.keys, key) {
+			if !slices.Contains(allowed, key) {
 				flatten(to, below(key), field)
 			}
 		}

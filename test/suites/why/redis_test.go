@@ -493,7 +493,8 @@ func readingSecrets() []situation {
 		unreadable("secret-deleted", missing, []string{`no Secret "redis"`}, func(s *stage) {
 			s.user()
 			s.createWell(s.asUser())
-			s.Expect(s.API.Delete(s.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "redis"}})).To(Succeed())
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "redis"}}
+			s.Expect(s.API.Delete(s.t.Context(), secret)).To(Succeed())
 			s.expect(unconnected(missing)) // Until then the operator uses the connections that it has.
 			s.push(1)
 		}, rightSecret),
@@ -504,7 +505,8 @@ func readingSecrets() []situation {
 			secret[scaledjobv1.DefaultPrivateKeyKey] = string(certificates.NewAuthority(s.t).Client(s.t, "operator").Key)
 		}),
 		secretHolds("no-key-in-secret", missing, []string{`"password"`, `"redis"`}, map[string]string{"other": password}),
-		secretHolds("empty-password", scaledjobv1.ReasonSecretInvalid, []string{"is empty", `"redis"`}, map[string]string{scaledjobv1.DefaultPasswordKey: ""}),
+		secretHolds("empty-password", scaledjobv1.ReasonSecretInvalid, []string{"is empty", `"redis"`},
+			map[string]string{scaledjobv1.DefaultPasswordKey: ""}),
 		{
 			name: "changed-password-rejected",
 			bring: func(s *stage) {

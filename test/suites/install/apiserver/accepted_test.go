@@ -43,7 +43,8 @@ func TestTheChartRendersWhatIsAccepted(t *testing.T) {
 			manifest := must.Get(release(values).Manifest(t.Context()))(g)
 			g.Expect(dryRun(t, manifest)).To(Succeed())
 			objects := must.Get(manifests.Parse(manifest))(g)
-			output, err := exec.CommandContext(t.Context(), path, append(must.Get(render.Arguments(objects))(g), "--version")...).CombinedOutput()
+			args := append(must.Get(render.Arguments(objects))(g), "--version")
+			output, err := exec.CommandContext(t.Context(), path, args...).CombinedOutput()
 			g.Expect(err).NotTo(HaveOccurred(), string(output))
 		})
 	}

@@ -150,8 +150,10 @@ var cases = map[string]alertCase{
 				of("scaledjob_queue_oldest_message_timestamp_seconds"): "0+60x200",
 				of("scaledjob_queue_nonempty_since_timestamp_seconds"): "7200x200",
 			},
-			"no exact time, and a Job works":  withoutExactTime(nil),
-			"no exact time, and Jobs succeed": withoutExactTime(map[string]string{of("scaledjob_active_jobs"): zero, succeeded: "0+1x200"}),
+			"no exact time, and a Job works": withoutExactTime(nil),
+			"no exact time, and Jobs succeed": withoutExactTime(map[string]string{
+				of("scaledjob_active_jobs"): zero, succeeded: "0+1x200",
+			}),
 		},
 		also: map[string]map[string]string{
 			"no exact time, and no Job runs": withoutExactTime(map[string]string{of("scaledjob_pending_jobs"): one}),

@@ -44,7 +44,11 @@ func Install(ctx context.Context, control *cluster.Cluster) error {
 }
 
 func install(ctx context.Context, control *cluster.Cluster, bundle string) error {
-	rendered, err := render(ctx, bundle)
+	root, err := programs.Root()
+	if err != nil {
+		return err
+	}
+	rendered, err := programs.Kustomize(ctx, filepath.Join(root, "config", bundle))
 	if err != nil {
 		return err
 	}
@@ -53,15 +57,6 @@ func install(ctx context.Context, control *cluster.Cluster, bundle string) error
 		return err
 	}
 	return control.Apply(ctx, applied)
-}
-
-// render renders a bundle.
-func render(ctx context.Context, bundle string) (string, error) {
-	root, err := programs.Root()
-	if err != nil {
-		return "", err
-	}
-	return programs.Kustomize(ctx, filepath.Join(root, "config", bundle))
 }
 
 func withoutDeployments(manifest string) (io.Reader, error) {

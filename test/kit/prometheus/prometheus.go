@@ -297,12 +297,6 @@ func (p *Prometheus) get(ctx context.Context, path string, data any) error {
 	return json.Unmarshal([]byte(text), &answer)
 }
 
-// Logs returns what Prometheus has logged until now.
-func (p *Prometheus) Logs() (string, error) {
-	content, err := os.ReadFile(p.file(program + ".log"))
-	return string(content), err
-}
-
 // Stop asks Prometheus to end, and waits for that, unless it is nil.
 func (p *Prometheus) Stop(ctx context.Context) error {
 	if p == nil {

@@ -7,9 +7,6 @@ package docs
 import (
 	"flag"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -37,6 +34,38 @@ func read(t *testing.T, path string) string {
 	return string(content)
 }
 
+// files are those below these folders whose names end so, as paths below the root.
+func files(t *testing.T, ending string, folders ...string) []string {
+	t.Helper()
+	g := NewWithT(t)
+	var found []string
+	for _, folder := range folders {
+		g.Expect(filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
+			if strings.HasSuffix(path, ending) {
+				found = append(found, must.Get(filepath.Rel(root, path))(g))
+			}
+			return err
+		})).To(Succeed())
+	}
+	return found
+}
+
+// productFiles are the Go files below these folders that are no tests.
+func productFiles(t *testing.T, folders ...string) []string {
+	t.Helper()
+	isTest := func(path string) bool { return strings.HasSuffix(path, "_test.go") }
+	return slices.DeleteFunc(files(t, ".go", folders...), isTest)
+}
+
+// section is the part of a document from this text on, up to the next heading of the second level.
+func section(t *testing.T, path, from string) string {
+	t.Helper()
+	_, text, found := strings.Cut(read(t, path), from)
+	NewWithT(t).Expect(found).To(BeTrue(), "%s has no %q", path, from)
+	text, _, _ = strings.Cut(text, "\n## ")
+	return text
+}
+
 // all are the first groups of all matches.
 func all(pattern, text string) []string {
 	var found []string
@@ -50,19 +79,10 @@ func all(pattern, text string) []string {
 func constants(t *testing.T, path, prefix string) []string {
 	t.Helper()
 	g := NewWithT(t)
-	file := must.Get(parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, 0))(g)
-	var values []string
-	ast.Inspect(file, func(node ast.Node) bool {
-		spec, is := node.(*ast.ValueSpec)
-		if !is || !strings.HasPrefix(spec.Names[0].Name, prefix) {
-			return true
-		}
-		literal, is := spec.Values[0].(*ast.BasicLit)
-		g.Expect(is).To(BeTrue(), spec.Names[0].Name)
-		value := must.Get(strconv.Unquote(literal.Value))(g)
-		values = append(values, value)
-		return true
-	})
+	values := all(`(?m)^(?:\t|const )`+prefix+`[A-Z]\w* += (.+)$`, read(t, path))
+	for i, literal := range values {
+		values[i] = must.Get(strconv.Unquote(literal))(g)
+	}
 	return values
 }
 
@@ -103,10 +123,8 @@ func TestEveryReasonIsInASuite(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var suites strings.Builder
-	files := must.Get(filepath.Glob(filepath.Join(root, "test/suites/*/*_test.go")))(g)
-	for _, path := range files {
-		content := must.Get(os.ReadFile(path))(g)
-		suites.Write(content)
+	for _, path := range must.Get(filepath.Glob(filepath.Join(root, "test/suites/*/*_test.go")))(g) {
+		suites.Write(must.Get(os.ReadFile(path))(g))
 	}
 	named := all(`scaledjobv1\.(Reason\w+)`, suites.String())
 	reasons := all(`(?m)^\t(Reason\w+) += "`, read(t, conditionTypes))
@@ -119,9 +137,7 @@ func TestEveryReasonIsInASuite(t *testing.T) {
 // conditionTable is the table of conditions: the reasons of each condition.
 func conditionTable(t *testing.T) map[string][]string {
 	t.Helper()
-	_, table, found := strings.Cut(read(t, conditionsPage), "## Conditions")
-	NewWithT(t).Expect(found).To(BeTrue())
-	table, _, _ = strings.Cut(table, "\n## ")
+	table := section(t, conditionsPage, "## Conditions")
 	reasons := map[string][]string{}
 	for line := range strings.Lines(table) {
 		if kind, rest, isRow := strings.Cut(strings.TrimPrefix(line, "| `"), "` |"); isRow && strings.HasPrefix(line, "| `") {
@@ -136,9 +152,7 @@ func conditionTable(t *testing.T) map[string][]string {
 func TestEveryEventIsDocumented(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	_, table, found := strings.Cut(read(t, conditionsPage), "## Events")
-	g.Expect(found).To(BeTrue())
-	table, _, _ = strings.Cut(table, "\n## ")
+	table := section(t, conditionsPage, "## Events")
 	var documented []string
 	for _, row := range all("(?m)^\\| (`[^|]+) \\|", table) {
 		documented = append(documented, all("`(\\w+)`", row)...)
@@ -167,13 +181,10 @@ func TestEveryPackageHasItsLineInTheArchitecture(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	packages := []string{"internal/redis"} // The table has one line for all below it, and a table of their own.
-	for _, tree := range []string{"internal", "test/kit"} {
-		g.Expect(filepath.WalkDir(filepath.Join(root, tree), func(path string, _ fs.DirEntry, err error) error {
-			if folder, _ := filepath.Rel(root, filepath.Dir(path)); strings.HasSuffix(path, ".go") && !insideOf(folder, packages) {
-				packages = append(packages, folder)
-			}
-			return err
-		})).To(Succeed())
+	for _, path := range files(t, ".go", "internal", "test/kit") {
+		if folder := filepath.Dir(path); !insideOf(folder, packages) {
+			packages = append(packages, folder)
+		}
 	}
 	named := all("(?m)^\\| `((?:internal|test/kit)/[\\w/]+)` \\|", read(t, "docs/contributing/architecture.md"))
 	g.Expect(named).To(ConsistOf(packages))
@@ -203,20 +214,14 @@ func TestPackagesImportLowerLayersOnly(t *testing.T) {
 		}
 		return part, -1
 	}
-	for _, tree := range []string{"api", "cmd", "internal"} {
-		g.Expect(filepath.WalkDir(filepath.Join(root, tree), func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			folder, _ := filepath.Rel(root, filepath.Dir(path))
-			part, layer := layerOf(folder)
-			g.Expect(layer).To(BeNumerically(">=", 0), folder)
-			for _, imported := range all(`"`+module+`([^"]+)"`, read(t, filepath.Join(folder, filepath.Base(path)))) {
-				below, its := layerOf(imported)
-				g.Expect(below == part || its < layer).To(BeTrue(), "%s imports %s", folder, imported)
-			}
-			return nil
-		})).To(Succeed())
+	for _, path := range productFiles(t, "api", "cmd", "internal") {
+		folder := filepath.Dir(path)
+		part, layer := layerOf(folder)
+		g.Expect(layer).To(BeNumerically(">=", 0), folder)
+		for _, imported := range all(`"`+module+`([^"]+)"`, read(t, path)) {
+			below, its := layerOf(imported)
+			g.Expect(below == part || its < layer).To(BeTrue(), "%s imports %s", folder, imported)
+		}
 	}
 }
 
@@ -240,11 +245,8 @@ func TestFilesThatDocumentsMentionExist(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var existing []string
-	for _, tree := range []string{"api", "cmd", "hack", "internal", "test"} {
-		g.Expect(filepath.WalkDir(filepath.Join(root, tree), func(path string, _ fs.DirEntry, err error) error {
-			existing = append(existing, filepath.Base(path))
-			return err
-		})).To(Succeed())
+	for _, path := range files(t, ".go", "api", "cmd", "hack", "internal", "test") {
+		existing = append(existing, filepath.Base(path))
 	}
 	for _, document := range documents(t) {
 		for _, file := range all("`(\\w+\\.go)`", read(t, document)) {
@@ -271,44 +273,29 @@ func TestNamesThatDocumentsMentionAreDeclared(t *testing.T) {
 func declarations(t *testing.T) map[string][]string {
 	t.Helper()
 	names := map[string][]string{}
-	NewWithT(t).Expect(filepath.WalkDir(filepath.Join(root, "internal"), func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		content, err := os.ReadFile(path)
+	for _, path := range productFiles(t, "internal") {
 		folder := filepath.Base(filepath.Dir(path))
-		names[folder] = append(names[folder], all(`(?m)^(?:func (?:\([^)]*\) )?|type |var |const |\t)([A-Z]\w*)\b`, string(content))...)
-		return err
-	})).To(Succeed())
+		here := all(`(?m)^(?:func (?:\([^)]*\) )?|type |var |const |\t)([A-Z]\w*)\b`, read(t, path))
+		names[folder] = append(names[folder], here...)
+	}
 	return names
 }
 
 // documents are all pages of the documentation.
 func documents(t *testing.T) []string {
 	t.Helper()
-	g := NewWithT(t)
-	found := must.Get(filepath.Glob(filepath.Join(root, "*.md")))(g)
+	found := must.Get(filepath.Glob(filepath.Join(root, "*.md")))(NewWithT(t))
 	for i, path := range found {
 		found[i] = filepath.Base(path)
 	}
-	g.Expect(filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
-		if filepath.Ext(path) == ".md" {
-			relative, relErr := filepath.Rel(root, path)
-			g.Expect(relErr).NotTo(HaveOccurred())
-			found = append(found, relative)
-		}
-		return err
-	})).To(Succeed())
-	return found
+	return append(found, files(t, ".md", "docs")...)
 }
 
 // What is said to answer a threat is shown to do so, by tests that exist.
 func TestEveryThreatNamesItsTests(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	_, table, found := strings.Cut(read(t, "docs/contributing/threats.md"), "| threat | answer | test |")
-	g.Expect(found).To(BeTrue())
-	table, _, _ = strings.Cut(table, "\n## ")
+	table := section(t, "docs/contributing/threats.md", "| threat | answer | test |")
 	existing := testFunctions(t)
 	rows := all(`(?m)^\| ([^|-].*) \|$`, table)
 	g.Expect(len(rows)).To(BeNumerically(">", 10))
@@ -324,17 +311,9 @@ func TestEveryThreatNamesItsTests(t *testing.T) {
 // testFunctions are the names of all tests and fuzz targets.
 func testFunctions(t *testing.T) []string {
 	t.Helper()
-	g := NewWithT(t)
 	var names []string
-	for _, folder := range []string{"cmd", "internal", "test"} {
-		g.Expect(filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			content, err := os.ReadFile(path)
-			names = append(names, all(`(?m)^func ((?:Test|Fuzz)\w+)\(`, string(content))...)
-			return err
-		})).To(Succeed())
+	for _, path := range files(t, "_test.go", "cmd", "internal", "test") {
+		names = append(names, all(`(?m)^func ((?:Test|Fuzz)\w+)\(`, read(t, path))...)
 	}
 	return names
 }

@@ -5,18 +5,13 @@ package docs
 
 import (
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
-
-	"miracle.dev/scaledjob-operator/test/kit/must"
 )
-
-const runbooks = "docs/operations/runbooks"
 
 // An alert leads to a section that names it, and each alert that a runbook names exists.
 func TestEveryAlertHasItsRunbook(t *testing.T) {
@@ -32,7 +27,7 @@ func TestEveryAlertHasItsRunbook(t *testing.T) {
 		g.Expect(partOf(read(t, page), anchor)).To(ContainSubstring("\nAlert `"+alerts[i]+"`."), link)
 	}
 	var named []string
-	for _, page := range runbookPages(t) {
+	for _, page := range files(t, ".md", "docs/operations/runbooks") {
 		named = append(named, all("Alert `(\\w+)`", read(t, page))...)
 	}
 	g.Expect(named).To(ConsistOf(alerts))
@@ -61,21 +56,12 @@ func partOf(document, anchor string) string {
 	return ""
 }
 
-func runbookPages(t *testing.T) []string {
-	t.Helper()
-	found := must.Get(filepath.Glob(filepath.Join(root, runbooks, "*.md")))(NewWithT(t))
-	for i, path := range found {
-		found[i], _ = filepath.Rel(root, path)
-	}
-	return found
-}
-
 // A table of a runbook whose header names a condition says what to do for reasons of it.
 func TestEveryReasonIsInARunbook(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	named := map[string][]string{}
-	for _, page := range runbookPages(t) {
+	for _, page := range files(t, ".md", "docs/operations/runbooks") {
 		for _, table := range regexp.MustCompile("(?m)^\\| `([A-Z]\\w+)` \\|.*\\n\\|[-|]+\\|\\n((?:\\|.*\\n)+)").FindAllStringSubmatch(read(t, page), -1) {
 			named[table[1]] = append(named[table[1]], all(`(?m)^\| \[(\w+)\]\(`, table[2])...)
 		}

@@ -6,7 +6,6 @@ package docs
 import (
 	"encoding/json"
 	"maps"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -64,10 +63,10 @@ func unexplained(g Gomega, text string) []string {
 func TestSamplesWhoseWorkersPopAtTheStartSayWhatDefaultMeans(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	files := must.Get(filepath.Glob(filepath.Join(root, "config/samples/*.yaml")))(g)
-	g.Expect(files).NotTo(BeEmpty())
-	for _, file := range files {
-		g.Expect(unexplained(g, read(t, strings.TrimPrefix(file, root+"/")))).To(BeEmpty(), file)
+	samples := files(t, ".yaml", "config/samples")
+	g.Expect(samples).NotTo(BeEmpty())
+	for _, sample := range samples {
+		g.Expect(unexplained(g, read(t, sample))).To(BeEmpty(), sample)
 	}
 }
 

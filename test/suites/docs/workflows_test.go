@@ -4,14 +4,10 @@
 package docs
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"testing"
 
 	. "github.com/onsi/gomega"
-
-	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
 // pinned is an action at a commit, with the version of that commit for people. A tag can be moved to other code.
@@ -20,12 +16,11 @@ var pinned = regexp.MustCompile(`^[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+
 func TestActionsOfWorkflowsArePinned(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	workflows := must.Get(filepath.Glob(filepath.Join(root, ".github/workflows/*")))(g)
+	workflows := files(t, ".yaml", ".github/workflows")
 	g.Expect(workflows).NotTo(BeEmpty())
 	commits := map[string]string{}
 	for _, workflow := range workflows {
-		content := must.Get(os.ReadFile(workflow))(g)
-		for _, action := range all(`(?m)\buses: (.+)$`, string(content)) {
+		for _, action := range all(`(?m)\buses: (.+)$`, read(t, workflow)) {
 			g.Expect(action).To(MatchRegexp(pinned.String()), workflow)
 			name := regexp.MustCompile(`^[^@]+`).FindString(action)
 			if first, known := commits[name]; known {

@@ -20,7 +20,7 @@ import (
 func TestTheIconIsThatOfTheDocumentation(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	chart := must.Get(render.Chart(t.Context()))(g)
+	chart := must.Get(render.Chart())(g)
 	var metadata struct{ Icon string }
 	g.Expect(yaml.Unmarshal(read(g, chart, "Chart.yaml"), &metadata)).To(Succeed())
 	encoded, isSVG := strings.CutPrefix(metadata.Icon, "data:image/svg+xml;base64,")
@@ -33,7 +33,7 @@ func TestTheIconIsThatOfTheDocumentation(t *testing.T) {
 func TestArtifactHubCanReadTheAnnotations(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	chart := must.Get(render.Chart(t.Context()))(g)
+	chart := must.Get(render.Chart())(g)
 	var metadata struct{ Annotations map[string]string }
 	g.Expect(yaml.Unmarshal(read(g, chart, "Chart.yaml"), &metadata)).To(Succeed())
 	for name, fields := range map[string][]string{

@@ -9,40 +9,24 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"miracle.dev/scaledjob-operator/test/kit/must"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
 const ruleTitle = "PrometheusRule ops/jobs-scaledjob-operator-manager"
 
 // The rules are one file, which Prometheus takes as it is.
-func TestChartAndKustomizationHaveTheSameRules(t *testing.T) {
+func TestRulesAreThoseOfTheFile(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	kustomized := must.Get(render.Kustomizations(t.Context(), "prometheus"))(g)
-	enabled := same
-	enabled.Values = `prometheusRule: {enabled: true}`
-	charted := must.Get(enabled.Objects(t.Context()))(g)
-	rules := ofKind(charted, "PrometheusRule")
-	g.Expect(rules).To(HaveLen(1))
-	g.Expect(differences(kustomized, rules)).To(BeEmpty())
-
-	root := must.Get(render.Root(t.Context()))(g)
+	root := must.Get(programs.Root())(g)
 	var file map[string]any
 	g.Expect(yaml.Unmarshal(read(g, filepath.Join(root, "config", "prometheus"), "rules.yaml"), &file)).To(Succeed())
-	g.Expect(rules[0].Object["spec"]).To(BeComparableTo(file))
-}
-
-func ofKind(objects []*unstructured.Unstructured, kind string) (found []*unstructured.Unstructured) {
-	for _, object := range objects {
-		if object.GetKind() == kind {
-			found = append(found, object)
-		}
-	}
-	return found
+	kustomized := must.Get(render.Kustomizations(t.Context(), "prometheus"))(g)
+	g.Expect(kustomized[0].Object["spec"]).To(BeComparableTo(file))
 }
 
 func TestPrometheusRule(t *testing.T) {

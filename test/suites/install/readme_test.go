@@ -21,7 +21,7 @@ import (
 func TestReadmeHasAllValues(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	chart := must.Get(render.Chart(t.Context()))(g)
+	chart := must.Get(render.Chart())(g)
 	var schema, values map[string]any
 	g.Expect(yaml.Unmarshal(read(g, chart, "values.schema.json"), &schema)).To(Succeed())
 	g.Expect(yaml.Unmarshal(read(g, chart, "values.yaml"), &values)).To(Succeed())

@@ -9,7 +9,6 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
@@ -131,12 +130,11 @@ func TestRefusedFlags(t *testing.T) {
 func TestKubernetesThatIsTooOldIsRefused(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	chart := must.Get(render.Chart(t.Context()))(g)
-	image := must.Get(render.Image(t.Context()))(g)
+	release := render.Release{Name: "jobs", Namespace: render.Namespace}
 	for version, accepted := range map[string]bool{
 		"1.33.9": false, "v1.33.9-gke.100": false, render.OldestKubernetes: true, "v1.34.0-rc.1": true, "v1.34.4-gke.100": true,
 	} {
-		_, err := render.Helm(t.Context(), "", "template", "jobs", chart, "--values="+image, "--kube-version="+version)
+		_, err := release.Helm(t.Context(), "template", "--kube-version="+version)
 		if accepted {
 			g.Expect(err).NotTo(HaveOccurred(), version)
 			continue

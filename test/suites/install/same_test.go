@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
@@ -28,16 +29,31 @@ func TestChartAndKustomizationsAreTheSame(t *testing.T) {
 	g.Expect(differences(kustomized, charted)).To(BeEmpty())
 }
 
-func TestDashboardsOfChartAndKustomizationAreTheSame(t *testing.T) {
+// What a value adds to the chart is what users apply otherwise.
+func TestWhatAValueAddsIsTheSame(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	kustomized := must.Get(render.Kustomizations(t.Context(), "grafana"))(g)
-	g.Expect(kustomized).To(HaveLen(3))
-	with := same
-	with.Values = render.Sets["dashboards"]
-	charted := must.Get(with.Objects(t.Context()))(g)
-	charted = slices.DeleteFunc(charted, func(object *unstructured.Unstructured) bool { return object.GetKind() != "ConfigMap" })
-	g.Expect(differences(kustomized, charted)).To(BeEmpty())
+	page := must.Get(manifests.Parse(onPage(t, "monitor.md", "service-monitor.yaml")))(g)
+	for kind, of := range map[string]struct {
+		values string
+		number int
+		others []*unstructured.Unstructured
+	}{
+		"ConfigMap":      {render.Sets["dashboards"], 3, must.Get(render.Kustomizations(t.Context(), "grafana"))(g)},
+		"PrometheusRule": {`prometheusRule: {enabled: true}`, 1, must.Get(render.Kustomizations(t.Context(), "prometheus"))(g)},
+		"ServiceMonitor": {`metrics: {serviceMonitor: {enabled: true}}`, 1, page},
+	} {
+		with := same
+		with.Values = of.values
+		charted := ofKind(must.Get(with.Objects(t.Context()))(g), kind)
+		g.Expect(charted).To(HaveLen(of.number), kind)
+		g.Expect(differences(of.others, charted)).To(BeEmpty())
+	}
+}
+
+func ofKind(objects []*unstructured.Unstructured, kind string) []*unstructured.Unstructured {
+	isOther := func(object *unstructured.Unstructured) bool { return object.GetKind() != kind }
+	return slices.DeleteFunc(slices.Clone(objects), isOther)
 }
 
 // The comparison is worth something only if it sees whatever differs.
@@ -93,8 +109,7 @@ func copies(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 // set returns a change of a field of the first object of a kind.
 func set(kind string, to any, path ...string) func(Gomega, []*unstructured.Unstructured) []*unstructured.Unstructured {
 	return func(g Gomega, all []*unstructured.Unstructured) []*unstructured.Unstructured {
-		object := all[slices.IndexFunc(all, func(object *unstructured.Unstructured) bool { return object.GetKind() == kind })]
-		var at any = object.Object
+		var at any = ofKind(all, kind)[0].Object
 		for _, key := range path[:len(path)-1] {
 			at = child(at, key)
 		}
@@ -124,17 +139,11 @@ func drop(kind string) func(Gomega, []*unstructured.Unstructured) []*unstructure
 	}
 }
 
-// These are all differences that the chart and the kustomizations may have: the keys, which are labels, also in
-// selectors, or annotations; the Namespace, which Helm makes itself; and the tag of the image.
-var allowed = struct {
-	keys, kinds, tags []string
-}{
-	keys: []string{
-		"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/version", "helm.sh/chart",
-		"helm.sh/resource-policy",
-	},
-	kinds: []string{"Namespace"},
-	tags:  []string{"spec.template.spec.containers.0.image"},
+// allowed are the keys of which the chart and the kustomizations may have different values: labels, also in selectors,
+// and annotations.
+var allowed = []string{
+	"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/version", "helm.sh/chart",
+	"helm.sh/resource-policy",
 }
 
 // differences describes what differs, other than what is allowed to.
@@ -177,19 +186,19 @@ func orNothing(value string, found bool) string {
 	return value
 }
 
-// byName returns the fields of objects that must be the same, by kind, namespace and name.
+// byName returns the fields of objects that must be the same, by kind, namespace and name: not those of the Namespace,
+// which Helm makes itself, and the image without its tag.
 func byName(objects []*unstructured.Unstructured) map[string]map[string]string {
+	const image = "spec.template.spec.containers.0.image"
 	named := map[string]map[string]string{}
 	for _, object := range objects {
-		if slices.Contains(allowed.kinds, object.GetKind()) {
+		if object.GetKind() == "Namespace" {
 			continue
 		}
 		fields := map[string]string{}
 		flatten(fields, "", object.Object)
-		for _, path := range allowed.tags {
-			if image, found := fields[path]; found {
-				fields[path], _, _ = strings.Cut(image, ":")
-			}
+		if tagged, found := fields[image]; found {
+			fields[image], _, _ = strings.Cut(tagged, ":")
 		}
 		named[title(object)] = fields
 	}
@@ -209,7 +218,7 @@ func flatten(to map[string]string, path string, value any) {
 	switch value := value.(type) {
 	case map[string]any:
 		for key, field := range value {
-			if !slices.Contains(allowed.keys, key) {
+			if !slices.Contains(allowed, key) {
 				flatten(to, below(key), field)
 			}
 		}

@@ -19,16 +19,17 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/manifests"
 	"miracle.dev/scaledjob-operator/test/kit/must"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
-// onPage is a YAML block of docs/how-to/monitor.md, by the name of a file in its first line.
-func onPage(t *testing.T, name string) string {
+// onPage is a YAML block of a page of docs/how-to, by the name of a file in its first line.
+func onPage(t *testing.T, page, name string) string {
 	t.Helper()
 	g := NewWithT(t)
-	root := must.Get(render.Root(t.Context()))(g)
-	page := string(read(g, filepath.Join(root, "docs/how-to"), "monitor.md"))
-	block := regexp.MustCompile("(?s)```yaml\n# " + regexp.QuoteMeta(name) + "\n(.+?)```").FindStringSubmatch(page)
+	root := must.Get(programs.Root())(g)
+	text := string(read(g, filepath.Join(root, "docs/how-to"), page))
+	block := regexp.MustCompile("(?s)```yaml\n# " + regexp.QuoteMeta(name) + "\n(.+?)```").FindStringSubmatch(text)
 	g.Expect(block).To(HaveLen(2), name)
 	return block[1]
 }
@@ -48,23 +49,12 @@ func only[T any](g Gomega, objects []*unstructured.Unstructured, kind string) T 
 	return as[T](g, found[0])
 }
 
-func TestServiceMonitorOfThePageIsThatOfTheChart(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	shown := &unstructured.Unstructured{}
-	g.Expect(yaml.UnmarshalStrict([]byte(onPage(t, "service-monitor.yaml")), &shown.Object)).To(Succeed())
-	enabled := same
-	enabled.Values = `metrics: {serviceMonitor: {enabled: true}}`
-	charted := must.Get(enabled.Objects(t.Context()))(g)
-	g.Expect(differences([]*unstructured.Unstructured{shown}, ofKind(charted, "ServiceMonitor"))).To(BeEmpty())
-}
-
 // Whoever applies the roles of the page may read the metrics of the operator that the manifests install, and find its Pods.
 func TestRolesOfThePageAreForTheManifests(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	installed := must.Get(render.Kustomizations(t.Context(), "default"))(g)
-	shown := must.Get(manifests.Parse(onPage(t, "scraping-rbac.yaml")))(g)
+	shown := must.Get(manifests.Parse(onPage(t, "monitor.md", "scraping-rbac.yaml")))(g)
 	reading := only[rbacv1.ClusterRoleBinding](g, shown, "ClusterRoleBinding")
 	finding := only[rbacv1.RoleBinding](g, shown, "RoleBinding")
 	role := only[rbacv1.Role](g, shown, "Role")
@@ -100,7 +90,7 @@ func TestScrapeConfigurationOfThePageFindsThePods(t *testing.T) {
 			} `json:"relabel_configs"`
 		} `json:"scrape_configs"`
 	}
-	g.Expect(yaml.Unmarshal([]byte(onPage(t, "prometheus.yml")), &shown)).To(Succeed())
+	g.Expect(yaml.Unmarshal([]byte(onPage(t, "monitor.md", "prometheus.yml")), &shown)).To(Succeed())
 	g.Expect(shown.ScrapeConfigs).To(HaveLen(1))
 	scrape := shown.ScrapeConfigs[0]
 	g.Expect(scrape.Discovery).To(HaveLen(1))

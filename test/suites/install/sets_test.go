@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -64,14 +63,7 @@ const deployment = "Deployment ops/jobs-scaledjob-operator-manager"
 
 // args are the arguments of the operator.
 func (r rendered) args() []string {
-	found := r.titles("Deployment ")
-	r.Expect(found).To(HaveLen(1))
-	fields := r.fields(found[0], "spec", "template", "spec", "containers", "0", "args")
-	args := make([]string, len(fields))
-	for i := range args {
-		args[i] = fields[strconv.Itoa(i)]
-	}
-	return args
+	return must.Get(render.Arguments(slices.Collect(maps.Values(r.objects))))(r)
 }
 
 func TestRoleOnly(t *testing.T) {

@@ -6,7 +6,6 @@ package install
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"miracle.dev/scaledjob-operator/test/kit/manifests"
 	"miracle.dev/scaledjob-operator/test/kit/must"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
@@ -30,10 +31,9 @@ func TestReleasesInOneNamespaceShareNothing(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			// The first has the names, and the Lease, of the manifests.
-			one, err := render.Release{Name: "scaledjob-operator", Namespace: render.Namespace, Values: values[0]}.Objects(t.Context())
-			g.Expect(err).NotTo(HaveOccurred())
-			two, err := render.Release{Name: "second", Namespace: render.Namespace, Values: values[1]}.Objects(t.Context())
-			g.Expect(err).NotTo(HaveOccurred())
+			first := render.Release{Name: "scaledjob-operator", Namespace: render.Namespace, Values: values[0]}
+			second := render.Release{Name: "second", Namespace: render.Namespace, Values: values[1]}
+			one, two := must.Get(first.Objects(t.Context()))(g), must.Get(second.Objects(t.Context()))(g)
 			g.Expect(shared(g, one, two)).To(BeEmpty())
 			g.Expect(shared(g, one, one)).NotTo(BeEmpty(), "the control")
 			g.Expect(leases(g, one)).To(BeEmpty(), "the default of the flag")
@@ -62,18 +62,10 @@ func TestOverlayForASecondInstallation(t *testing.T) {
 	skip.UnderShort(t, "TestALeaseForSeveralReleases has two installations; the suite install renders the overlay")
 	t.Parallel()
 	g := NewWithT(t)
-	root := must.Get(render.Root(t.Context()))(g)
-	page := string(read(g, filepath.Join(root, "docs/how-to"), "namespaced.md"))
-	overlay := regexp.MustCompile("(?s)```yaml\n# team-b/kustomization.yaml\n(.+?)```").FindStringSubmatch(page)
-	g.Expect(overlay).To(HaveLen(2))
-	b := build(t, root, overlay[1])
-	c := build(t, root, strings.NewReplacer("team-b", "team-c", "namespace: team-c", "namespace: team-b").Replace(overlay[1]))
+	overlay := onPage(t, "namespaced.md", "team-b/kustomization.yaml")
+	b := build(t, overlay)
+	c := build(t, strings.NewReplacer("team-b", "team-c", "namespace: team-c", "namespace: team-b").Replace(overlay))
 	first := must.Get(render.Kustomizations(t.Context(), "default"))(g)
-
-	withoutNamespace := func(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
-		return slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool { return object.GetKind() == "Namespace" })
-	}
-	b, c = withoutNamespace(b), withoutNamespace(c)
 	g.Expect(shared(g, first, b)).To(BeEmpty())
 	g.Expect(shared(g, b, c)).To(BeEmpty())
 	g.Expect(leases(g, b)).To(ConsistOf("--leader-election-id=team-b.batch.miracle.dev"))
@@ -86,16 +78,17 @@ func TestOverlayForASecondInstallation(t *testing.T) {
 	}
 }
 
-// build renders a kustomization whose base is config/default.
-func build(t *testing.T, root, kustomization string) []*unstructured.Unstructured {
+// build renders a kustomization whose base is config/default, and leaves out the Namespace.
+func build(t *testing.T, kustomization string) []*unstructured.Unstructured {
 	t.Helper()
 	g := NewWithT(t)
-	folder := t.TempDir()
+	folder, root := t.TempDir(), must.Get(programs.Root())(g)
 	base := must.Get(filepath.Rel(folder, filepath.Join(root, "config", "default")))(g)
 	g.Expect(kustomization).To(ContainSubstring("../config/default"))
 	kustomization = strings.ReplaceAll(kustomization, "../config/default", base)
 	g.Expect(os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(kustomization), 0o600)).To(Succeed())
-	return must.Get(render.Kustomization(t.Context(), folder))(g)
+	objects := must.Get(manifests.Parse(must.Get(programs.Kustomize(t.Context(), folder))(g)))(g)
+	return slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool { return object.GetKind() == "Namespace" })
 }
 
 // shared are the objects that both have, and the selectors of one that select the Pods of the other.
@@ -129,7 +122,7 @@ func selectsPodsOf(g Gomega, object *unstructured.Unstructured, installation []*
 	selector, _, err := unstructured.NestedStringMap(object.Object, path...)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(selector).NotTo(BeEmpty(), title(object))
-	deployment := installation[slices.IndexFunc(installation, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })]
+	deployment := ofKind(installation, "Deployment")[0]
 	of, _, err := unstructured.NestedStringMap(deployment.Object, "spec", "template", "metadata", "labels")
 	g.Expect(err).NotTo(HaveOccurred())
 	return object.GetNamespace() == deployment.GetNamespace() && labels.SelectorFromSet(selector).Matches(labels.Set(of))
@@ -137,10 +130,6 @@ func selectsPodsOf(g Gomega, object *unstructured.Unstructured, installation []*
 
 // leases are the arguments that name the Lease.
 func leases(g Gomega, objects []*unstructured.Unstructured) []string {
-	deployment := objects[slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })]
-	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
-	g.Expect(err).NotTo(HaveOccurred())
-	args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
-	g.Expect(err).NotTo(HaveOccurred())
+	args := must.Get(render.Arguments(objects))(g)
 	return slices.DeleteFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "--leader-election-id") })
 }

@@ -62,12 +62,12 @@ func (l language) command(t *testing.T) []string {
 }
 
 // inEachLanguage runs a test once for each worker.
-func inEachLanguage(t *testing.T, test func(t *testing.T, w *worker)) {
+func inEachLanguage(t *testing.T, test func(w *worker)) {
 	t.Helper()
 	for name, of := range languages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newWorker(t, of.command(t)))
+			test(newWorker(t, of.command(t)))
 		})
 	}
 }

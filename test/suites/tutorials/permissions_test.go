@@ -34,8 +34,7 @@ func (w *worker) restrict(rules ...string) {
 
 func TestDocumentedPermissionsOfTheWorkersAreEnough(t *testing.T) {
 	t.Parallel()
-	inEachLanguage(t, func(t *testing.T, w *worker) {
-		t.Helper()
+	inEachLanguage(t, func(w *worker) {
 		w.push("0", "no number", "600")
 		w.restrict(documentedRules(t, reliableWorker)...)
 		w.Expect(w.start("a").code()).To(Equal(succeeded))

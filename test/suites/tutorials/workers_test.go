@@ -21,51 +21,87 @@ const (
 	terminated    = 143
 )
 
-func TestWorkerProcessesOneMessage(t *testing.T) {
-	t.Parallel()
-	inEachLanguage(t, func(_ *testing.T, w *worker) {
+// tasks are what a worker does, in each language.
+var tasks = map[string]func(w *worker){
+	"processes one message": func(w *worker) {
 		w.push("0", "0.01")
 		one := w.start("a")
 		w.Expect(one.code()).To(Equal(succeeded))
 		w.Expect(one.processed()).To(Equal([]string{"0"}))
 		w.Expect(w.list("")).To(Equal([]string{"0.01"}))
 		w.Expect(w.keys()).To(ConsistOf(w.queue), "nothing else is left behind")
-	})
-}
-
-func TestWorkerProcessesAllMessages(t *testing.T) {
-	t.Parallel()
-	inEachLanguage(t, func(_ *testing.T, w *worker) {
+	},
+	"processes all messages": func(w *worker) {
 		w.push("0", "0.01", "0.02")
 		all := w.start("a", "UNTIL_EMPTY=yes")
 		w.Expect(all.code()).To(Equal(succeeded))
 		w.Expect(all.processed()).To(Equal([]string{"0", "0.01", "0.02"}))
 		w.Expect(w.keys()).To(BeEmpty())
-	})
-}
-
-func TestWorkerWithoutAMessageSucceeds(t *testing.T) {
-	t.Parallel()
-	inEachLanguage(t, func(_ *testing.T, w *worker) {
+	},
+	"succeeds without a message": func(w *worker) {
 		w.Expect(w.start("a").code()).To(Equal(succeeded))
 		w.Expect(w.keys()).To(BeEmpty())
-	})
-}
-
-// The message counts until it is done, and is the next one again.
-func TestTerminatedWorkerPutsItsMessageBack(t *testing.T) {
-	t.Parallel()
-	inEachLanguage(t, func(_ *testing.T, w *worker) {
+	},
+	// The message counts until it is done, and is the next one again.
+	"puts its message back when terminated": func(w *worker) {
 		w.push("600", "0")
 		one := w.start("a").at("600")
 		w.Expect(w.list(":processing")).To(Equal([]string{"600"}))
 		w.Expect(one.terminate().code()).To(Equal(terminated))
 		w.Expect(w.list("")).To(Equal([]string{"0", "600"}))
 		w.Expect(w.keys()).To(ConsistOf(w.queue), "nothing else is left behind")
-	})
+	},
+	// A worker that waits for a message has none to put back.
+	"leaves nothing behind when terminated while it waits": func(w *worker) {
+		w.push("600")
+		w.start("a").at("600")
+		other := w.start("b")
+		other.waits()
+		w.Expect(other.terminate().code()).To(Equal(terminated))
+		w.Expect(other.processed()).To(BeEmpty())
+	},
+	"keeps a failed message": func(w *worker) {
+		w.push("no number", "0")
+		w.Expect(w.start("a").code()).To(Equal(messageFailed))
+		w.Expect(w.list(":failed")).To(Equal([]string{"no number"}))
+		w.Expect(w.list("")).To(Equal([]string{"0"}))
+		w.Expect(w.keys()).To(ConsistOf(w.queue, w.queue+":failed"), "nothing else is left behind")
+	},
+	// The next container of the same Job continues at once. Another Job waits until the lease ends.
+	"takes over the message of a crashed worker": func(w *worker) {
+		w.push("600")
+		w.start("a").at("600").crash()
+		w.start("a").at("600").crash()
+		other := w.start("b")
+		other.waits()
+		w.Expect(other.processed()).To(BeEmpty())
+		w.Expect(w.redis.Client().Del(w.t.Context(), w.queue+":processing:lease:600").Err()).To(Succeed())
+		other.at("600")
+	},
+	"fails a message whose workers die": func(w *worker) {
+		w.push("600")
+		for range 3 {
+			w.start("a").at("600").crash()
+		}
+		last := w.start("a")
+		w.Expect(last.code()).To(Equal(messageFailed))
+		w.Expect(last.processed()).To(BeEmpty())
+		w.Expect(w.list(":failed")).To(Equal([]string{"600"}))
+		w.Expect(w.keys()).To(ConsistOf(w.queue+":failed"), "nothing else is left behind")
+	},
 }
 
-// The control of the one before.
+func TestWorkers(t *testing.T) {
+	t.Parallel()
+	for name, task := range tasks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inEachLanguage(t, task)
+		})
+	}
+}
+
+// The control of that a terminated worker puts its message back.
 func TestWorkerThatPutsNothingBackLeavesItsMessageInProgress(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -81,67 +117,13 @@ func TestWorkerThatPutsNothingBackLeavesItsMessageInProgress(t *testing.T) {
 	w.Expect(w.list(":processing")).To(Equal([]string{"600"}))
 }
 
-// A worker that waits for a message has none to put back.
-func TestTerminatedWorkerThatWaitsLeavesNothingBehind(t *testing.T) {
-	t.Parallel()
-	inEachLanguage(t, func(_ *testing.T, w *worker) {
-		w.push("600")
-		w.start("a").at("600")
-		other := w.start("b")
-		other.waits()
-		w.Expect(other.terminate().code()).To(Equal(terminated))
-		w.Expect(other.processed()).To(BeEmpty())
-	})
-}
-
-func TestFailedMessageIsKept(t *testing.T) {
-	t.Parallel()
-	inEachLanguage(t, func(_ *testing.T, w *worker) {
-		w.push("no number", "0")
-		w.Expect(w.start("a").code()).To(Equal(messageFailed))
-		w.Expect(w.list(":failed")).To(Equal([]string{"no number"}))
-		w.Expect(w.list("")).To(Equal([]string{"0"}))
-		w.Expect(w.keys()).To(ConsistOf(w.queue, w.queue+":failed"), "nothing else is left behind")
-	})
-}
-
-// The next container of the same Job continues at once. Another Job waits until the lease ends.
-func TestMessageOfACrashedWorkerIsTakenOver(t *testing.T) {
-	t.Parallel()
-	inEachLanguage(t, func(_ *testing.T, w *worker) {
-		w.push("600")
-		w.start("a").at("600").crash()
-		w.start("a").at("600").crash()
-		other := w.start("b")
-		other.waits()
-		w.Expect(other.processed()).To(BeEmpty())
-		w.Expect(w.redis.Client().Del(t.Context(), w.queue+":processing:lease:600").Err()).To(Succeed())
-		other.at("600")
-	})
-}
-
-func TestMessageWhoseWorkersDieFails(t *testing.T) {
-	t.Parallel()
-	inEachLanguage(t, func(_ *testing.T, w *worker) {
-		w.push("600")
-		for range 3 {
-			w.start("a").at("600").crash()
-		}
-		last := w.start("a")
-		w.Expect(last.code()).To(Equal(messageFailed))
-		w.Expect(last.processed()).To(BeEmpty())
-		w.Expect(w.list(":failed")).To(Equal([]string{"600"}))
-		w.Expect(w.keys()).To(ConsistOf(w.queue+":failed"), "nothing else is left behind")
-	})
-}
-
 // A lease that ended while a worker ran would have two workers process one message.
 func TestLeaseIsLongerThanAJobMayRun(t *testing.T) {
 	t.Parallel()
 	const grace = 30 // seconds, the default of Kubernetes
 	manifest := readPage(t, reliableWorker)
 	longest := numberIn(t, manifest, `activeDeadlineSeconds: (\d+)`) + grace
-	inEachLanguage(t, func(_ *testing.T, w *worker) {
+	inEachLanguage(t, func(w *worker) {
 		w.push("600")
 		w.start("a").at("600")
 		left := must.Get(w.redis.Client().TTL(t.Context(), w.queue+":processing:lease:600").Result())(w)

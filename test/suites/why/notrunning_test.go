@@ -29,37 +29,28 @@ const (
 // notRunning are the situations in which there are Jobs, and the messages still wait.
 func notRunning() []situation {
 	all := []situation{
-		limited("at-max-replicas", scaledjobv1.ReasonAtMaxReplicas, []string{"spec.maxReplicas"}, func(s *stage) {
-			s.createWell(scene.AtMost(1))
-			s.push(3)
-		}, func(s *stage) { s.Update(scene.AtMost(10)) }),
-		limited("at-max-pending", scaledjobv1.ReasonAtMaxPending, []string{"spec.maxPendingReplicas", "kubectl describe pods"}, func(s *stage) {
-			s.createWell(annotation(cluster.PodReadyAfter, (24*time.Hour).String()), func(spec *scaledjobv1.ScaledJobSpec) {
-				spec.MaxPendingReplicas = new(int32(1))
-			})
-			s.push(3)
-		}, func(s *stage) {
-			s.Update(untouched, func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxPendingReplicas = nil })
-			s.annotatePods(cluster.PodReadyAfter, "0s")
-		}),
-		suspendedJobs(),
-		limited("jobs-fail", scaledjobv1.ReasonJobsFailing, []string{"have all failed", "kubectl logs"}, func(s *stage) {
-			s.createWell(annotation(cluster.PodFailAfter, "0s"))
-			s.push(3)
-		}, func(s *stage) { s.Update(untouched) }),
-		limited("jobs-take-no-message", scaledjobv1.ReasonNoProgress, []string{"no message leaves the queue"}, func(s *stage) {
-			s.createWell(annotation(cluster.PodSucceedAfter, "0s"))
-			s.push(3)
-		}, func(s *stage) { s.Update(untouched) }),
+		limited("at-max-replicas", scaledjobv1.ReasonAtMaxReplicas, []string{"spec.maxReplicas"},
+			late(3, scene.AtMost(1)), update(scene.AtMost(10))),
+		limited("at-max-pending", scaledjobv1.ReasonAtMaxPending, []string{"spec.maxPendingReplicas", "kubectl describe pods"},
+			late(3, never, func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxPendingReplicas = new(int32(1)) }),
+			func(s *stage) {
+				s.Update(untouched, func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxPendingReplicas = nil })
+				s.readyPods()
+			}),
+		limited("jobs-suspended", scaledjobv1.ReasonJobsSuspended, []string{"2 active Jobs are suspended", "Kueue", "LocalQueue"},
+			early(2, jobsSuspended), func(s *stage) { s.resume(s.jobs()) }),
+		limited("jobs-fail", scaledjobv1.ReasonJobsFailing, []string{"have all failed", "kubectl logs"},
+			late(3, annotation(cluster.PodFailAfter, "0s")), update(untouched)),
+		limited("jobs-take-no-message", scaledjobv1.ReasonNoProgress, []string{"no message leaves the queue"},
+			late(3, annotation(cluster.PodSucceedAfter, "0s")), update(untouched)),
 		limited("jobs-fail-with-their-messages", scaledjobv1.ReasonJobsFailing, []string{"messages have left the queue", "kubectl logs"},
-			(*stage).loseMessages, func(s *stage) { s.Update(annotation("example.com/corrected", "yes")) }),
+			(*stage).loseMessages, update(annotation("example.com/corrected", "yes"))),
 		limited("messages-orphaned", scaledjobv1.ReasonMessagesOrphaned, []string{"6 in", "NAMESPACE:busy", "single Jobs", "move them back"},
 			(*stage).orphanMessages, func(s *stage) {
 				s.Expect(s.Redis.Rename(s.t.Context(), s.busy(), s.Queue).Err()).To(Succeed())
 				s.Update(untouched)
 			}),
 	}
-	all[0].short = true
 	for i := 2; i < len(all); i++ {
 		all[i].event = warning(all[i].says.reason) // The first two are the user's own limits.
 	}
@@ -76,9 +67,7 @@ func (s *stage) loseMessages() {
 	s.Expect(s.Redis.RPopCount(s.t.Context(), s.Queue, lost).Err()).To(Succeed())
 	s.waiting = kept
 	s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(kept))), s.explain)
-	for _, pod := range s.pods()[:lost] {
-		s.patch(&pod, map[string]any{"metadata": map[string]any{"annotations": map[string]any{cluster.PodFailAfter: "0s"}}})
-	}
+	annotate(s, s.pods()[:lost], cluster.PodFailAfter, "0s")
 }
 
 // orphanMessages has six messages in progress whose workers are gone, and workers that do not take them over.
@@ -97,35 +86,49 @@ func (s *stage) busy() string { return s.Namespace + ":busy" }
 // untouched lets Pods run until a test ends them.
 func untouched(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.Template.Annotations = nil }
 
-// suspendedJobs is a situation in which all Jobs are suspended.
-func suspendedJobs() situation {
-	return limited("jobs-suspended", scaledjobv1.ReasonJobsSuspended, []string{"2 active Jobs are suspended", "Kueue", "LocalQueue"}, func(s *stage) {
-		s.push(2)
-		s.create(func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.Suspend = new(true) })
-	}, func(s *stage) { s.resume(s.jobs()) })
+// jobsSuspended has the Jobs be suspended.
+func jobsSuspended(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.Suspend = new(true) }
+
+// never lets no Pod become ready until readyPods.
+var never = annotation(cluster.PodReadyAfter, (24 * time.Hour).String())
+
+// readyPods has all Pods become ready.
+func (s *stage) readyPods() {
+	s.t.Helper()
+	s.annotatePods(cluster.PodReadyAfter, "0s")
 }
 
 // limited is a situation that ScalingLimited tells.
 func limited(name, reason string, words []string, bring, cure func(s *stage)) situation {
 	return situation{
 		name: name, bring: bring, cure: cure,
-		says: claim{kind: scaledjobv1.ConditionScalingLimited, status: yes, reason: reason, words: words},
+		says: claimed(scaledjobv1.ConditionScalingLimited, yes, reason, words...),
 	}
 }
 
 // notStarting are the situations in which the Pods of Jobs do not become ready. They last for a minute before they are
 // told, so make test leaves them out.
 func notStarting() []situation {
-	never := annotation(cluster.PodReadyAfter, (24 * time.Hour).String())
-	all := []situation{
-		waits("pod-security", []string{"Without any Pod", describeJobs}, func(s *stage) {
+	// All Jobs that may be there are there, and raising the limit would not help.
+	atMost := waits("image-at-max-replicas", []string{"ready Pod"}, func(s *stage) {
+		s.create(never, scene.AtMost(1))
+		s.waiting = 1
+	}, (*stage).readyPods)
+	atMost.then = []claim{
+		claimed(scaledjobv1.ConditionReady, yes, scaledjobv1.ReasonReconciled),
+		claimed(scaledjobv1.ConditionScalingLimited, yes, scaledjobv1.ReasonAtMaxReplicas, "spec.maxReplicas"),
+	}
+	noPod := []string{"Without any Pod", describeJobs}
+	return []situation{
+		atMost,
+		waits("pod-security", noPod, func(s *stage) {
 			s.labelNamespace(enforce, "restricted")
 			s.create()
 		}, func(s *stage) {
 			s.labelNamespace(enforce, nil)
 			s.touchJobs()
 		}),
-		waits("service-account", []string{"Without any Pod", describeJobs}, func(s *stage) {
+		waits("service-account", noPod, func(s *stage) {
 			s.create(func(spec *scaledjobv1.ScaledJobSpec) {
 				spec.JobTemplate.Spec.Template.Spec.ServiceAccountName = "mailer"
 			})
@@ -134,31 +137,16 @@ func notStarting() []situation {
 			s.Expect(s.API.Create(s.t.Context(), account)).To(Succeed())
 			s.touchJobs()
 		}),
-		waits("pod-quota", []string{"Without any Pod", describeJobs}, func(s *stage) {
+		waits("pod-quota", noPod, func(s *stage) {
 			s.quota(pricesQuota, scene.PodCount, 0)
 			s.create()
-		}, func(s *stage) {
-			s.undo()
-			s.touchJobs()
-		}),
-		waits("image", []string{"ready Pod"}, func(s *stage) { s.create(never) }, func(s *stage) {
-			s.annotatePods(cluster.PodReadyAfter, "0s")
-		}),
-		// All Jobs that may be there are there, and raising the limit would not help.
-		waits("image-at-max-replicas", []string{"ready Pod"}, func(s *stage) {
-			s.create(never, scene.AtMost(1))
-			s.waiting = 1
-		}, func(s *stage) {
-			s.annotatePods(cluster.PodReadyAfter, "0s")
-		}),
+		}, undoAndTouch),
+		waits("image", []string{"ready Pod"}, func(s *stage) { s.create(never) }, (*stage).readyPods),
 		waits("node", []string{"ready Pod"}, func(s *stage) { s.create(onNoNode) }, (*stage).bindPods),
 		waits("limit-range", []string{"Without any Pod", "LimitRange", describeJobs}, func(s *stage) {
 			s.leastMemory("1Gi")
 			s.create(memory("1Mi"))
-		}, func(s *stage) {
-			s.undo()
-			s.touchJobs()
-		}),
+		}, undoAndTouch),
 		// Only the controller that managedBy names makes Pods for the Jobs, and there is none.
 		waits("managed-by", []string{"Without any Pod", "managedBy", describeJobs}, func(s *stage) {
 			s.create(managedBy(new("example.com/nobody")))
@@ -167,7 +155,7 @@ func notStarting() []situation {
 			s.deleteJobs()
 		}),
 		waits("some-jobs-suspended", []string{"Suspended: 1"}, func(s *stage) {
-			s.create(func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.Suspend = new(true) })
+			s.create(jobsSuspended)
 			s.Eventually(s.jobs).Should(HaveLen(s.waiting), s.explain)
 			s.resume(s.jobs()[:1])
 		}, func(s *stage) { s.resume(s.jobs()) }),
@@ -177,19 +165,14 @@ func notStarting() []situation {
 			s.Update(untouched, func(spec *scaledjobv1.ScaledJobSpec) {
 				spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "registry.example/mailer:2"
 			})
-		}, func(s *stage) {
-			s.deleteJobs()
-		}),
+		}, (*stage).deleteJobs),
 	}
-	for i := range all {
-		if all[i].name == "image-at-max-replicas" {
-			all[i].then = []claim{
-				{kind: scaledjobv1.ConditionReady, status: yes, reason: scaledjobv1.ReasonReconciled},
-				{kind: scaledjobv1.ConditionScalingLimited, status: yes, reason: scaledjobv1.ReasonAtMaxReplicas, words: []string{"spec.maxReplicas"}},
-			}
-		}
-	}
-	return all
+}
+
+// undoAndTouch ends what was brought about, and has Kubernetes try at once.
+func undoAndTouch(s *stage) {
+	s.undo()
+	s.touchJobs()
 }
 
 // memory has the containers request this memory.

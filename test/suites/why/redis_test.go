@@ -48,7 +48,12 @@ func unread() []situation {
 
 // unconnected is the claim that the queue can't be read, and why.
 func unconnected(reason string, words ...string) claim {
-	return claim{kind: scaledjobv1.ConditionQueueConnected, status: no, reason: reason, words: words}
+	return claimed(scaledjobv1.ConditionQueueConnected, no, reason, words...)
+}
+
+// connected is the claim that the queue can be read.
+func connected(words ...string) claim {
+	return claimed(scaledjobv1.ConditionQueueConnected, yes, scaledjobv1.ReasonConnected, words...)
 }
 
 // unreadable is a situation in which the queue can't be read, which only a user can change.
@@ -57,8 +62,8 @@ func unreadable(name, reason string, words []string, bring, cure func(s *stage))
 		name: name, bring: bring, cure: cure,
 		says: unconnected(reason, words...),
 		also: []claim{
-			{kind: scaledjobv1.ConditionReady, status: no, reason: reason},
-			{kind: scaledjobv1.ConditionStalled, status: yes, reason: reason},
+			claimed(scaledjobv1.ConditionReady, no, reason),
+			claimed(scaledjobv1.ConditionStalled, yes, reason),
 		},
 		event: warning(reason),
 	}
@@ -82,9 +87,27 @@ func redisOf(address string, changes ...func(*scaledjobv1.Redis)) scene.Change {
 	}
 }
 
-// update changes the spec as a cure.
-func update(changes ...scene.Change) func(s *stage) {
-	return func(s *stage) { s.Update(changes...) }
+// naming has a message at the server of the queue, and a ScaledJob that names it with these changes.
+func naming(changes ...func(*scaledjobv1.Redis)) func(s *stage) {
+	return func(s *stage) { early(1, redisOf(s.Address, changes...))(s) }
+}
+
+// renamed has the ScaledJob name the server of the queue with these changes, as a cure.
+func renamed(changes ...func(*scaledjobv1.Redis)) func(s *stage) {
+	return func(s *stage) { s.Update(redisOf(s.Address, changes...)) }
+}
+
+// asUserWho has a message, and a ScaledJob that signs in as a user with these rules.
+func asUserWho(rules ...any) func(s *stage) {
+	return func(s *stage) {
+		s.user(rules...)
+		early(1, s.asUser())(s)
+	}
+}
+
+// permitted changes what the user may do, as a cure.
+func permitted(rules ...any) func(s *stage) {
+	return func(s *stage) { s.permit(rules...) }
 }
 
 // atShared moves the ScaledJob to the shared server.
@@ -101,29 +124,25 @@ func (s *stage) proxied(server *redistest.Server) *tcpproxy.Proxy {
 
 // reaching are situations of servers that can't be reached, or can't serve.
 func reaching() []situation {
-	refusing := unreachable("refused", []string{"refused", "Check the port"}, func(s *stage) {
-		proxy := tcpproxy.New(s.t, redisServer.Addr())
-		s.createWell(scene.At(proxy.Addr()))
-		s.Expect(proxy.Refuse()).To(Succeed())
-		proxy.Cut()
-		s.push(2)
-		s.undo = func() { s.Expect(proxy.Pass()).To(Succeed()) }
-	}, undo)
-	hanging := unreachable("hangs", []string{"did not answer in time"}, func(s *stage) {
-		server := redistest.New(s.t, redistest.Options{})
-		s.on(server)
-		s.push(2)
-		s.Expect(server.Pause()).To(Succeed())
-		s.create()
-		s.undo = func() { s.Expect(server.Resume()).To(Succeed()) }
-	}, undo)
-	refusing.short, refusing.modes, hanging.modes = true, everyMode, everyMode
 	return []situation{
-		refusing, hanging,
-		unreachable("unknown-host", []string{"cannot be resolved", "DNS"}, func(s *stage) {
-			s.push(1)
-			s.create(scene.At("redis.nowhere.invalid:6379"))
-		}, func(s *stage) { s.Update(scene.At(redisServer.Addr())) }),
+		unreachable("refused", []string{"refused", "Check the port"}, func(s *stage) {
+			proxy := tcpproxy.New(s.t, redisServer.Addr())
+			s.createWell(scene.At(proxy.Addr()))
+			s.Expect(proxy.Refuse()).To(Succeed())
+			proxy.Cut()
+			s.push(2)
+			s.undo = func() { s.Expect(proxy.Pass()).To(Succeed()) }
+		}, undo).inEveryMode(),
+		unreachable("hangs", []string{"did not answer in time"}, func(s *stage) {
+			server := redistest.New(s.t, redistest.Options{})
+			s.on(server)
+			s.push(2)
+			s.Expect(server.Pause()).To(Succeed())
+			s.create()
+			s.undo = func() { s.Expect(server.Resume()).To(Succeed()) }
+		}, undo).inEveryMode(),
+		unreachable("unknown-host", []string{"cannot be resolved", "DNS"},
+			early(1, scene.At("redis.nowhere.invalid:6379")), update(scene.At(redisServer.Addr()))),
 		answering("closes-connections", "broke", ""),
 		answering("no-redis", "does not speak the Redis protocol", "HTTP/1.1 400 Bad Request\r\n\r\n"),
 		unreachable("too-many-clients", []string{"no more clients", "maxclients"}, func(s *stage) {
@@ -150,7 +169,7 @@ func answering(name, words, answer string) situation {
 			_, _ = conn.Read(make([]byte, 1<<10))
 			_, _ = conn.Write([]byte(answer))
 		})))
-	}, func(s *stage) { s.Update(scene.At(redisServer.Addr())) })
+	}, update(scene.At(redisServer.Addr())))
 }
 
 // redis sends a command to the server of the queue.
@@ -164,14 +183,6 @@ func (s *stage) redis(command ...any) {
 // signingIn are situations of users whom the server does not let in.
 func signingIn() []situation {
 	const failed = scaledjobv1.ReasonAuthFailed
-	without := unreadable("no-password", failed, []string{"requires a password", "spec.redis.auth.passwordSecretRef"}, func(s *stage) {
-		s.on(redistest.New(s.t, redistest.Options{User: "administrator", Args: []string{"--requirepass", password}}))
-		s.push(1)
-		s.create()
-	}, func(s *stage) {
-		s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: password})
-		s.Update(redisOf(s.Address, signedIn("")))
-	})
 	// The server changes the user and ends the operator's connections, after a while in which all was well.
 	changed := func(name, words, rule, right string) situation {
 		return unreadable(name, failed, []string{words}, func(s *stage) {
@@ -180,22 +191,20 @@ func signingIn() []situation {
 			s.permit("resetpass", rule)
 			s.redis("client", "kill", "user", s.Namespace)
 			s.push(1)
-		}, func(s *stage) { s.permit(">"+password, right) })
+		}, permitted(">"+password, right))
 	}
-	without.short = true
 	return []situation{
-		without,
-		unreadable("wrong-password", failed, []string{"rejected the credentials", "password"}, func(s *stage) {
-			s.user()
-			s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: wrong})
+		unreadable("no-password", failed, []string{"requires a password", "spec.redis.auth.passwordSecretRef"}, func(s *stage) {
+			s.on(redistest.New(s.t, redistest.Options{User: "administrator", Args: []string{"--requirepass", password}}))
 			s.push(1)
-			s.create(s.asUser())
-		}, func(s *stage) { s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: password}) }),
-		unreadable("user-is-off", failed, []string{"enabled"}, func(s *stage) {
-			s.user("off")
-			s.push(1)
-			s.create(s.asUser())
-		}, func(s *stage) { s.permit("on") }),
+			s.create()
+		}, func(s *stage) {
+			s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: password})
+			s.Update(redisOf(s.Address, signedIn("")))
+		}),
+		secretHolds("wrong-password", failed, []string{"rejected the credentials", "password"},
+			map[string]string{scaledjobv1.DefaultPasswordKey: wrong}),
+		unreadable("user-is-off", failed, []string{"enabled"}, asUserWho("off"), permitted("on")),
 		changed("password-changes-in-redis", "the password", ">"+wrong, "on"),
 		changed("user-is-switched-off", "enabled", "off", "on"),
 	}
@@ -214,7 +223,7 @@ func signedIn(user string) func(*scaledjobv1.Redis) {
 func (s *stage) user(rules ...any) {
 	s.t.Helper()
 	s.redis(append([]any{"acl", "setuser", s.Namespace, "on", ">" + password, "~*", "&*", "+@all"}, rules...)...)
-	s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: password})
+	rightSecret(s)
 }
 
 // permit changes what the user may do.
@@ -229,25 +238,6 @@ func (s *stage) asUser() scene.Change { return redisOf(s.Address, signedIn(s.Nam
 // permitting are situations of users who may not do what the operator needs, and of keys that can't be read.
 func permitting() []situation {
 	const denied = scaledjobv1.ReasonPermissionDenied
-	lacks := func(name, words, rule, right string) situation {
-		return unreadable(name, denied, []string{words}, func(s *stage) {
-			s.user(rule)
-			if rule == "resetkeys" {
-				s.permit("~others:*")
-			}
-			s.push(1)
-			s.create(s.asUser())
-		}, func(s *stage) { s.permit(right) })
-	}
-	key := lacks("no-permission-for-key", "%R~<key>", "resetkeys", "~*")
-	kind := unreadable("wrong-type", scaledjobv1.ReasonWrongType, []string{"another type than the spec says"}, func(s *stage) {
-		s.Expect(s.Redis.Set(s.t.Context(), s.Queue, "no list", 0).Err()).To(Succeed())
-		s.create()
-	}, func(s *stage) {
-		s.Expect(s.Redis.Del(s.t.Context(), s.Queue).Err()).To(Succeed())
-		s.push(2)
-	})
-	key.modes, kind.modes, key.short = everyMode, everyMode, true
 	// A queue of another type is counted by another command.
 	ofType := func(command string, queue scaledjobv1.Queue, add func(s *stage)) situation {
 		return unreadable("no-permission-for-"+strings.ReplaceAll(command, "|", "-"), denied, []string{"Grant it +" + command}, func(s *stage) {
@@ -258,25 +248,30 @@ func permitting() []situation {
 				queue.Name = spec.QueueName
 				spec.QueueName, spec.Queues = "", []scaledjobv1.Queue{queue}
 			})
-		}, func(s *stage) { s.permit("+" + command) })
+		}, permitted("+"+command))
 	}
 	addScore := func(s *stage) { s.redis("zadd", s.Queue, 1, "message") }
-	noDatabase := unreadable("no-such-database", scaledjobv1.ReasonDatabaseNotFound, []string{"spec.redis.database"}, func(s *stage) {
-		s.push(1)
-		s.create(redisOf(s.Address, inDatabase(99)))
-	}, atShared)
-	noDatabase.short = true
-	several := unreadable("wrong-type-of-one-queue", scaledjobv1.ReasonWrongType, []string{`"NAMESPACE:letters" of spec.queues`}, func(s *stage) {
-		s.push(2)
-		letters := s.Queue[:len(s.Queue)-len("emails")] + "letters"
-		s.Expect(s.Redis.Set(s.t.Context(), letters, "no list", 0).Err()).To(Succeed())
-		s.undo = func() { s.Expect(s.Redis.Del(s.t.Context(), letters).Err()).To(Succeed()) }
-		s.create(func(spec *scaledjobv1.ScaledJobSpec) {
-			spec.Queues, spec.QueueName = []scaledjobv1.Queue{{Name: spec.QueueName}, {Name: letters}}, ""
-		})
-	}, undo)
 	return []situation{
-		lacks("no-permission-for-llen", "Grant it +llen", "-llen", "+llen"), key, kind, several,
+		unreadable("no-permission-for-llen", denied, []string{"Grant it +llen"},
+			asUserWho("-llen"), permitted("+llen")),
+		unreadable("no-permission-for-key", denied, []string{"%R~<key>"},
+			asUserWho("resetkeys", "~others:*"), permitted("~*")).inEveryMode(),
+		unreadable("wrong-type", scaledjobv1.ReasonWrongType, []string{"another type than the spec says"}, func(s *stage) {
+			s.Expect(s.Redis.Set(s.t.Context(), s.Queue, "no list", 0).Err()).To(Succeed())
+			s.create()
+		}, func(s *stage) {
+			s.Expect(s.Redis.Del(s.t.Context(), s.Queue).Err()).To(Succeed())
+			s.push(2)
+		}).inEveryMode(),
+		unreadable("wrong-type-of-one-queue", scaledjobv1.ReasonWrongType, []string{`"NAMESPACE:letters" of spec.queues`}, func(s *stage) {
+			s.push(2)
+			letters := s.Queue[:len(s.Queue)-len("emails")] + "letters"
+			s.Expect(s.Redis.Set(s.t.Context(), letters, "no list", 0).Err()).To(Succeed())
+			s.undo = func() { s.Expect(s.Redis.Del(s.t.Context(), letters).Err()).To(Succeed()) }
+			s.create(func(spec *scaledjobv1.ScaledJobSpec) {
+				spec.Queues, spec.QueueName = []scaledjobv1.Queue{{Name: spec.QueueName}, {Name: letters}}, ""
+			})
+		}, undo),
 		ofType("scard", scaledjobv1.Queue{Type: scaledjobv1.QueueSet}, func(s *stage) { s.redis("sadd", s.Queue, "message") }),
 		ofType("hlen", scaledjobv1.Queue{Type: scaledjobv1.QueueHash}, func(s *stage) { s.redis("hset", s.Queue, "message", 1) }),
 		ofType("zcard", scaledjobv1.Queue{Type: scaledjobv1.QueueSortedSet}, addScore),
@@ -299,8 +294,9 @@ func permitting() []situation {
 			s.Redis = client
 			s.push(1)
 			s.create(redisOf(s.Address, signedIn(s.Namespace), inDatabase(int32(options.DB))))
-		}, func(s *stage) { s.permit("+select") }),
-		noDatabase,
+		}, permitted("+select")),
+		unreadable("no-such-database", scaledjobv1.ReasonDatabaseNotFound, []string{"spec.redis.database"},
+			naming(inDatabase(99)), atShared),
 	}
 }
 
@@ -311,19 +307,6 @@ func inDatabase(number int32) func(*scaledjobv1.Redis) {
 // encrypting are situations of TLS.
 func encrypting() []situation {
 	const failed = scaledjobv1.ReasonTLSFailed
-	// As stored under a CRD without the rule about it. The user has no password, since this operator reads no Secrets.
-	undecided := unreadable("tls-not-said", failed, []string{
-		"spec.redis has auth and no tls", "{mode: Enabled} to spec.redis", "tls: {mode: Disabled} if the server has no TLS",
-	}, func(s *stage) {
-		s.grant("batch", "jobs", "create")
-		s.push(1)
-		s.create(redisOf(s.Address, func(to *scaledjobv1.Redis) { to.Auth = &scaledjobv1.RedisAuth{Username: "default"} }))
-	}, func(s *stage) {
-		s.Update(func(spec *scaledjobv1.ScaledJobSpec) {
-			spec.Redis.TLS = &scaledjobv1.RedisTLS{Mode: scaledjobv1.RedisTLSDisabled}
-		})
-	})
-	undecided.restricted = true
 	outOfDate := func(name string, made func(*certificates.Authority, testing.TB, ...string) certificates.Pair) situation {
 		return unreadable(name, failed, []string{"expired or is not valid yet"}, func(s *stage) {
 			authority := certificates.NewAuthority(s.t)
@@ -332,19 +315,24 @@ func encrypting() []situation {
 			s.undo = func() { s.show(authority.Server(s.t, loopback)) }
 		}, undo)
 	}
-	unverified := unreadable("tls-unverified", failed, []string{"--allow-insecure-redis-tls"}, func(s *stage) {
-		s.putSecret(s.encrypted(loopback))
-		s.create(redisOf(s.Address, secured(&scaledjobv1.RedisTLS{InsecureSkipVerify: true})))
-	}, func(s *stage) { s.Update(redisOf(s.Address, secured(trusting))) })
-	unverified.short = true
 	return []situation{
-		undecided, unverified,
+		// As stored under a CRD without the rule about it. The user has no password, since this operator reads no Secrets.
+		unreadable("tls-not-said", failed, []string{
+			"spec.redis has auth and no tls", "{mode: Enabled} to spec.redis", "tls: {mode: Disabled} if the server has no TLS",
+		}, func(s *stage) {
+			s.grant("batch", "jobs", "create")
+			naming(func(to *scaledjobv1.Redis) { to.Auth = &scaledjobv1.RedisAuth{Username: "default"} })(s)
+		}, update(func(spec *scaledjobv1.ScaledJobSpec) {
+			spec.Redis.TLS = &scaledjobv1.RedisTLS{Mode: scaledjobv1.RedisTLSDisabled}
+		})).withoutPermissions(),
+		unreadable("tls-unverified", failed, []string{"--allow-insecure-redis-tls"}, func(s *stage) {
+			s.putSecret(s.encrypted(loopback))
+			s.create(redisOf(s.Address, secured(&scaledjobv1.RedisTLS{InsecureSkipVerify: true})))
+		}, renamed(secured(trusting))),
 		outOfDate("tls-expired", (*certificates.Authority).Expired), outOfDate("tls-not-valid-yet", (*certificates.Authority).Future),
 		// Redis waits for the end of a line, which it never finds in a handshake.
-		unreachable("tls-with-plain-redis", []string{"set spec.redis.tls to {mode: Disabled}"}, func(s *stage) {
-			s.push(1)
-			s.create(redisOf(s.Address, secured(&scaledjobv1.RedisTLS{})))
-		}, atShared),
+		unreachable("tls-with-plain-redis", []string{"set spec.redis.tls to {mode: Disabled}"},
+			naming(secured(&scaledjobv1.RedisTLS{})), atShared),
 		unreadable("tls-with-plain-server", failed, []string{"answers without TLS", "set spec.redis.tls to {mode: Disabled}"}, func(s *stage) {
 			s.push(1)
 			greeting := redistest.Listen(s.t, func(conn net.Conn) {
@@ -361,13 +349,11 @@ func encrypting() []situation {
 		unreadable("tls-other-name", failed, []string{"for another name", "spec.redis.tls.serverName"}, func(s *stage) {
 			s.putSecret(s.encrypted("redis.example"))
 			s.create(redisOf(s.Address, secured(trusting)))
-		}, func(s *stage) {
-			s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.TLS.ServerName = "redis.example" })
-		}),
+		}, update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.TLS.ServerName = "redis.example" })),
 		unreachable("tls-required", []string{"spec.redis.tls"}, func(s *stage) {
 			s.putSecret(s.encrypted(loopback))
 			s.create()
-		}, func(s *stage) { s.Update(redisOf(s.Address, secured(trusting))) }),
+		}, renamed(secured(trusting))),
 		unreachable("tls-handshake-stalls", []string{"handshake did not finish in time"}, func(s *stage) {
 			s.putSecret(s.encrypted(loopback))
 			proxy := tcpproxy.New(s.t, s.Address)
@@ -378,7 +364,7 @@ func encrypting() []situation {
 		unreadable("tls-certificate-required", failed, []string{"certSecretRef"}, func(s *stage) {
 			s.putSecret(s.mutual())
 			s.create(redisOf(s.Address, secured(trusting)))
-		}, func(s *stage) { s.Update(redisOf(s.Address, secured(presenting))) }),
+		}, renamed(secured(presenting))),
 		unreadable("tls-certificate-rejected", failed, []string{"certSecretRef"}, func(s *stage) {
 			secret := s.mutual()
 			other := certificates.NewAuthority(s.t).Client(s.t, "operator")
@@ -453,55 +439,39 @@ func dialing() []situation {
 			_, port, err := net.SplitHostPort(s.Address)
 			s.Expect(err).NotTo(HaveOccurred())
 			s.create(scene.At(net.JoinHostPort(host, port)))
-		}, func(s *stage) { s.Update(scene.At(redisServer.Addr())) })
+		}, update(scene.At(redisServer.Addr())))
 	}
-	network := elsewhere("denied-network", deniedHost, "--redis-allow-cidrs")
-	crowded := unreadable("too-many-servers", scaledjobv1.ReasonTooManyServers, []string{"--max-redis-servers-per-namespace"}, func(s *stage) {
-		for number, name := range []string{"first", "second", "third"} {
-			other := *s
-			other.Test = scene.NewTest(s.t, timeout, s.Beside(name, s.Queue+":"+name))
-			other.createWell(redisOf(s.Address, inDatabase(int32(number+1))))
-			s.undo = func() { other.Delete() }
-		}
-		s.push(1)
-		s.create()
-	}, undo)
-	network.short, crowded.short = true, true
 	return []situation{
-		network, crowded, elsewhere("metadata-address", "169.254.169.254", "some addresses are never allowed"),
+		elsewhere("denied-network", deniedHost, "--redis-allow-cidrs"),
+		unreadable("too-many-servers", scaledjobv1.ReasonTooManyServers, []string{"--max-redis-servers-per-namespace"}, func(s *stage) {
+			for number, name := range []string{"first", "second", "third"} {
+				other := *s
+				other.Test = scene.NewTest(s.t, timeout, s.Beside(name, s.Queue+":"+name))
+				other.createWell(redisOf(s.Address, inDatabase(int32(number+1))))
+				s.undo = func() { other.Delete() }
+			}
+			s.push(1)
+			s.create()
+		}, undo),
+		elsewhere("metadata-address", "169.254.169.254", "some addresses are never allowed"),
 	}
+}
+
+// rightSecret puts the password into the Secret, as a cure.
+func rightSecret(s *stage) { s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: password}) }
+
+// secretHolds is a situation of a Secret with these values instead of the password.
+func secretHolds(name, reason string, words []string, values map[string]string) situation {
+	return unreadable(name, reason, words, func(s *stage) {
+		s.user()
+		s.putSecret(values)
+		early(1, s.asUser())(s)
+	}, rightSecret)
 }
 
 // readingSecrets are situations of Secrets.
 func readingSecrets() []situation {
 	const missing = scaledjobv1.ReasonSecretNotFound
-	right := func(s *stage) { s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: password}) }
-	holds := func(name, reason string, words []string, values map[string]string) situation {
-		return unreadable(name, reason, words, func(s *stage) {
-			s.user()
-			s.putSecret(values)
-			s.push(1)
-			s.create(s.asUser())
-		}, right)
-	}
-	none := unreadable("no-secret", missing, []string{`no Secret "redis"`}, func(s *stage) {
-		s.redis("acl", "setuser", s.Namespace, "on", ">"+password, "~*", "&*", "+@all")
-		s.push(1)
-		s.create(s.asUser())
-	}, right)
-	forbidden := unreadable("secret-forbidden", scaledjobv1.ReasonSecretForbidden, []string{`may not read the Secret "redis"`}, func(s *stage) {
-		s.grant("batch", "jobs", "create")
-		s.user()
-		s.push(1)
-		s.create(s.asUser())
-	}, func(s *stage) { s.grant("", "secrets", "get") })
-	withdrawn := unreadable("secret-deleted", missing, []string{`no Secret "redis"`}, func(s *stage) {
-		s.user()
-		s.createWell(s.asUser())
-		s.Expect(s.API.Delete(s.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "redis"}})).To(Succeed())
-		s.expect(unconnected(missing)) // Until then the operator uses the connections that it has.
-		s.push(1)
-	}, right)
 	invalid := func(name, words string, change func(s *stage, secret map[string]string)) situation {
 		return unreadable(name, scaledjobv1.ReasonSecretInvalid, []string{words, `"redis"`}, func(s *stage) {
 			secret := s.mutual()
@@ -510,17 +480,33 @@ func readingSecrets() []situation {
 			s.create(redisOf(s.Address, secured(presenting)))
 		}, undo)
 	}
-	noCertificate := invalid("ca-is-no-certificate", "contains no PEM certificate", func(_ *stage, secret map[string]string) {
-		secret[scaledjobv1.DefaultCAKey] = "none"
-	})
-	none.short, noCertificate.short, forbidden.restricted = true, true, true
 	return []situation{
-		none, forbidden, withdrawn, noCertificate,
+		unreadable("no-secret", missing, []string{`no Secret "redis"`}, func(s *stage) {
+			s.redis("acl", "setuser", s.Namespace, "on", ">"+password, "~*", "&*", "+@all")
+			s.push(1)
+			s.create(s.asUser())
+		}, rightSecret),
+		unreadable("secret-forbidden", scaledjobv1.ReasonSecretForbidden, []string{`may not read the Secret "redis"`}, func(s *stage) {
+			s.grant("batch", "jobs", "create")
+			asUserWho()(s)
+		}, func(s *stage) { s.grant("", "secrets", "get") }).withoutPermissions(),
+		unreadable("secret-deleted", missing, []string{`no Secret "redis"`}, func(s *stage) {
+			s.user()
+			s.createWell(s.asUser())
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "redis"}}
+			s.Expect(s.API.Delete(s.t.Context(), secret)).To(Succeed())
+			s.expect(unconnected(missing)) // Until then the operator uses the connections that it has.
+			s.push(1)
+		}, rightSecret),
+		invalid("ca-is-no-certificate", "contains no PEM certificate", func(_ *stage, secret map[string]string) {
+			secret[scaledjobv1.DefaultCAKey] = "none"
+		}),
 		invalid("key-of-another-certificate", "matches the private key", func(s *stage, secret map[string]string) {
 			secret[scaledjobv1.DefaultPrivateKeyKey] = string(certificates.NewAuthority(s.t).Client(s.t, "operator").Key)
 		}),
-		holds("no-key-in-secret", missing, []string{`"password"`, `"redis"`}, map[string]string{"other": password}),
-		holds("empty-password", scaledjobv1.ReasonSecretInvalid, []string{"is empty", `"redis"`}, map[string]string{scaledjobv1.DefaultPasswordKey: ""}),
+		secretHolds("no-key-in-secret", missing, []string{`"password"`, `"redis"`}, map[string]string{"other": password}),
+		secretHolds("empty-password", scaledjobv1.ReasonSecretInvalid, []string{"is empty", `"redis"`},
+			map[string]string{scaledjobv1.DefaultPasswordKey: ""}),
 		{
 			name: "changed-password-rejected",
 			bring: func(s *stage) {
@@ -529,12 +515,10 @@ func readingSecrets() []situation {
 				s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: wrong})
 				s.push(1)
 			},
-			says: claim{
-				kind: scaledjobv1.ConditionQueueConnected, status: yes, reason: scaledjobv1.ReasonSecretRejected,
-				words: []string{"previous values of the Secrets"},
-			},
+			says: claimed(scaledjobv1.ConditionQueueConnected, yes, scaledjobv1.ReasonSecretRejected,
+				"previous values of the Secrets"),
 			event: warning(scaledjobv1.ReasonSecretRejected),
-			cure:  right,
+			cure:  rightSecret,
 		},
 	}
 }
@@ -542,27 +526,20 @@ func readingSecrets() []situation {
 // choosing are situations of servers of another kind than the spec says.
 func choosing() []situation {
 	const otherMode = scaledjobv1.ReasonWrongMode
-	asCluster := unreadable("server-as-cluster", otherMode, []string{"not a node of a Redis Cluster", "mode: Standalone"}, func(s *stage) {
-		s.push(1)
-		s.create(redisOf(s.Address, inCluster))
-	}, atShared)
-	asCluster.short = true
+	// The ScaledJob names a sentinel instead of the server.
+	ofSentinel := func(name string, words []string, changes ...func(*scaledjobv1.Redis)) situation {
+		return unreadable(name, otherMode, words, func(s *stage) {
+			r := s.behindSentinel()
+			early(1, redisOf(r.Sentinels[0].Addr(), changes...))(s)
+		}, renamed())
+	}
 	return []situation{
-		unreadable("server-as-sentinel", otherMode, []string{"addresses of the sentinels", "mode: Standalone"}, func(s *stage) {
-			s.push(1)
-			s.create(redisOf(s.Address, bySentinel(redistest.MasterName)))
-		}, atShared),
-		asCluster,
-		unreadable("sentinel-as-cluster", otherMode, []string{"mode: Sentinel"}, func(s *stage) {
-			r := s.behindSentinel()
-			s.push(1)
-			s.create(redisOf(r.Sentinels[0].Addr(), inCluster))
-		}, func(s *stage) { s.Update(redisOf(s.Address)) }),
-		unreadable("sentinel-as-server", otherMode, []string{"that of a sentinel", "mode: Sentinel"}, func(s *stage) {
-			r := s.behindSentinel()
-			s.push(1)
-			s.create(redisOf(r.Sentinels[0].Addr()))
-		}, func(s *stage) { s.Update(redisOf(s.Address)) }),
+		unreadable("server-as-sentinel", otherMode, []string{"addresses of the sentinels", "mode: Standalone"},
+			naming(bySentinel(redistest.MasterName)), atShared),
+		unreadable("server-as-cluster", otherMode, []string{"not a node of a Redis Cluster", "mode: Standalone"},
+			naming(inCluster), atShared),
+		ofSentinel("sentinel-as-cluster", []string{"mode: Sentinel"}, inCluster),
+		ofSentinel("sentinel-as-server", []string{"that of a sentinel", "mode: Sentinel"}),
 		unreadable("cluster-as-server", otherMode, []string{"node of a Redis Cluster", "mode: Cluster"}, func(s *stage) {
 			nodes := redistest.NewSharded(s.t, redistest.ShardedOptions{Masters: 2, Replicas: -1})
 			s.Redis = redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes.Addresses()})
@@ -574,7 +551,7 @@ func choosing() []situation {
 			s.Address = other.Addr()
 			s.push(1)
 			s.create()
-		}, func(s *stage) { s.Update(redisOf(s.Address, inCluster)) }),
+		}, renamed(inCluster)),
 	}
 }
 
@@ -620,17 +597,11 @@ func electing() []situation {
 			name: "replica",
 			bring: func(s *stage) {
 				r := s.behindSentinel()
-				s.push(1)
-				s.create(redisOf(r.Servers[1].Addr()))
+				early(1, redisOf(r.Servers[1].Addr()))(s)
 			},
-			says: claim{
-				kind: scaledjobv1.ConditionQueueConnected, status: yes, reason: scaledjobv1.ReasonConnected,
-				words: []string{"the server is a replica", "mode: Sentinel"},
-			},
-			cure: func(s *stage) { s.Update(redisOf(s.Address)) },
-			then: wellAnd(claim{
-				kind: scaledjobv1.ConditionQueueConnected, status: yes, reason: scaledjobv1.ReasonConnected, without: "replica",
-			}),
+			says: connected("the server is a replica", "mode: Sentinel"),
+			cure: renamed(),
+			then: wellAnd(connected().lacking("replica")),
 		},
 	}
 }
@@ -709,10 +680,8 @@ func streaming() []situation {
 			s.add(messages)
 			s.create(stream)
 		},
-		says: unconnected(scaledjobv1.ReasonConsumerGroupNotFound, "has no consumer group", group, "XGROUP CREATE"),
-		also: []claim{
-			{kind: scaledjobv1.ConditionReconciling, status: yes, reason: scaledjobv1.ReasonConsumerGroupNotFound},
-		},
+		says:  unconnected(scaledjobv1.ReasonConsumerGroupNotFound, "has no consumer group", group, "XGROUP CREATE"),
+		also:  []claim{claimed(scaledjobv1.ConditionReconciling, yes, scaledjobv1.ReasonConsumerGroupNotFound)},
 		event: warning(scaledjobv1.ReasonConsumerGroupNotFound),
 		cure:  func(s *stage) { s.redis("xgroup", "create", s.Queue, group, "0") },
 	}
@@ -727,14 +696,9 @@ func streaming() []situation {
 			s.waiting = 1
 			s.create(stream)
 		},
-		says: claim{
-			kind: scaledjobv1.ConditionQueueConnected, status: yes, reason: scaledjobv1.ReasonConnected,
-			words: []string{"trimmed", group, "NAMESPACE:emails", "XAUTOCLAIM"},
-		},
+		says: connected("trimmed", group, "NAMESPACE:emails", "XAUTOCLAIM"),
 		cure: func(s *stage) { s.redis("xautoclaim", s.Queue, group, "mailer", "9999999999", "0") },
-		then: wellAnd(claim{
-			kind: scaledjobv1.ConditionQueueConnected, status: yes, reason: scaledjobv1.ReasonConnected, without: "trimmed",
-		}),
+		then: wellAnd(connected().lacking("trimmed")),
 	}
 	return []situation{groupless, trimmed}
 }
@@ -750,23 +714,17 @@ func (s *stage) add(messages int) {
 
 // silent is the claim that there are no notifications.
 func silent(status metav1.ConditionStatus, reason string, words ...string) claim {
-	return claim{kind: scaledjobv1.ConditionNotificationsActive, status: status, reason: reason, words: words}
+	return claimed(scaledjobv1.ConditionNotificationsActive, status, reason, words...)
 }
 
 // notifying are situations in which the operator hears of messages late, or by tracking alone.
 func notifying() []situation {
-	subscribed := wellAnd(
-		claim{kind: scaledjobv1.ConditionNotificationsActive, status: yes, reason: scaledjobv1.ReasonSubscribed})
+	subscribed := wellAnd(claimed(scaledjobv1.ConditionNotificationsActive, yes, scaledjobv1.ReasonSubscribed))
+	configure := func(s *stage) { s.redis("config", "set", "notify-keyspace-events", "Klg") }
 	lacks := func(name, words, rule, right string) situation {
 		return situation{
-			name: name,
-			bring: func(s *stage) {
-				s.user(rule)
-				s.push(1)
-				s.create(s.asUser())
-			},
+			name: name, bring: asUserWho(rule), cure: permitted(right),
 			says: silent(no, scaledjobv1.ReasonPermissionDenied, words),
-			cure: func(s *stage) { s.permit(right) },
 			then: subscribed,
 		}
 	}
@@ -780,18 +738,15 @@ func notifying() []situation {
 			},
 			says: silent(no, scaledjobv1.ReasonNotConfigured,
 				"CONFIG SET notify-keyspace-events", "Meanwhile Redis tracks the keys and notifies the operator of changes"),
-			cure: func(s *stage) { s.redis("config", "set", "notify-keyspace-events", "Klg") },
+			cure: configure,
 			then: subscribed,
 		},
 		{
 			name: "notifications-disabled", modes: []scaledjobv1.ScalingMode{scaledjobv1.ModePolling},
-			bring: func(s *stage) {
-				s.createWell()
-				s.push(1)
-			},
-			says: silent(no, scaledjobv1.ReasonDisabled, "spec.notifications is Disabled", "polls the queue"),
-			cure: update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsEnabled }),
-			then: subscribed,
+			bring: late(1),
+			says:  silent(no, scaledjobv1.ReasonDisabled, "spec.notifications is Disabled", "polls the queue"),
+			cure:  update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsEnabled }),
+			then:  subscribed,
 		},
 		{
 			name: "notifications-unverified",
@@ -813,7 +768,7 @@ func notifying() []situation {
 				s.push(1)
 			},
 			says: silent(no, scaledjobv1.ReasonNotConfigured, "CONFIG SET notify-keyspace-events Klg"),
-			cure: func(s *stage) { s.redis("config", "set", "notify-keyspace-events", "Klg") },
+			cure: configure,
 			then: subscribed,
 		},
 		{
@@ -830,7 +785,7 @@ func notifying() []situation {
 			},
 			says: silent(no, scaledjobv1.ReasonNoEventsObserved, "l for lists", "The next notification verifies it"),
 			cure: func(s *stage) {
-				s.redis("config", "set", "notify-keyspace-events", "Klg")
+				configure(s)
 				s.push(1)
 			},
 			then: subscribed,
@@ -858,13 +813,8 @@ func notifying() []situation {
 		lacks("no-permission-for-channel", "the channel __keyspace@0__:", "resetchannels", "&*"),
 		{
 			name: "no-permission-to-track", modes: []scaledjobv1.ScalingMode{scaledjobv1.ModeTracking},
-			bring: func(s *stage) {
-				s.user("-client|tracking")
-				s.push(1)
-				s.create(s.asUser())
-			},
+			bring: asUserWho("-client|tracking"), cure: permitted("+client|tracking"),
 			says: silent(no, scaledjobv1.ReasonNotSubscribed, "polls the queue", "+client|tracking"),
-			cure: func(s *stage) { s.permit("+client|tracking") },
 			then: wellAnd(silent(no, scaledjobv1.ReasonNotSubscribed, "Redis tracks the keys")),
 		},
 	}

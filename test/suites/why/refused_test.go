@@ -36,35 +36,35 @@ const (
 // refused are the situations in which the API server creates no Job.
 func refused() []situation {
 	return []situation{
-		denied("webhook-without-code", 0, true),
-		denied("webhook-401", http.StatusUnauthorized, false),
-		denied("webhook-403", http.StatusForbidden, false),
-		denied("webhook-404", http.StatusNotFound, false),
-		denied("webhook-409", http.StatusConflict, false),
-		denied("webhook-413", http.StatusRequestEntityTooLarge, false),
-		denied("webhook-422", http.StatusUnprocessableEntity, false),
-		denied("webhook-429", http.StatusTooManyRequests, false),
-		denied("webhook-500", http.StatusInternalServerError, false),
+		byCode("webhook-without-code", 0),
+		byCode("webhook-401", http.StatusUnauthorized),
+		byCode("webhook-403", http.StatusForbidden),
+		byCode("webhook-404", http.StatusNotFound),
+		byCode("webhook-409", http.StatusConflict),
+		byCode("webhook-413", http.StatusRequestEntityTooLarge),
+		byCode("webhook-422", http.StatusUnprocessableEntity),
+		byCode("webhook-429", http.StatusTooManyRequests),
+		byCode("webhook-500", http.StatusInternalServerError),
 		longText(),
 		byPolicy("policy", nil),
 		byPolicy("policy-forbidden", new(metav1.StatusReasonForbidden)),
 		mutated(), quota(), history(), withoutPermission(), warned(),
-		unanswered("webhook-hangs", true, "", func(s *stage) {
+		unanswered("webhook-hangs", "", func(s *stage) {
 			s.webhook(webhook.Hang, webhook.Named(labelsWebhook), webhook.Within(1))
 		}),
-		unanswered("webhook-500-without-review", false, "", func(s *stage) {
+		unanswered("webhook-500-without-review", "", func(s *stage) {
 			s.webhook(webhook.Fail(http.StatusInternalServerError), webhook.Named(labelsWebhook))
 		}),
-		unanswered("webhook-lies", false, "", func(s *stage) { s.webhook(webhook.Lie, webhook.Named(labelsWebhook)) }),
-		unanswered("webhook-refuses-connections", false, "refused", func(s *stage) {
+		unanswered("webhook-lies", "", func(s *stage) { s.webhook(webhook.Lie, webhook.Named(labelsWebhook)) }),
+		unanswered("webhook-refuses-connections", "refused", func(s *stage) {
 			proxy := tcpproxy.New(s.t, redisServer.Addr())
 			s.Expect(proxy.Refuse()).To(Succeed())
 			s.webhook(webhook.Hang, webhook.Named(labelsWebhook), webhook.At(proxy.Addr()))
 		}),
-		unanswered("webhook-without-service", false, `service "labels" not found`, func(s *stage) {
+		unanswered("webhook-without-service", `service "labels" not found`, func(s *stage) {
 			s.webhook(webhook.Hang, webhook.Named(labelsWebhook), webhook.Behind(s.Namespace, "labels"))
 		}),
-		unanswered("webhook-of-unknown-authority", false, "certificate", func(s *stage) {
+		unanswered("webhook-of-unknown-authority", "certificate", func(s *stage) {
 			authority := certificates.NewAuthority(s.t)
 			s.webhook(webhook.Hang, webhook.Named(labelsWebhook), webhook.Trusting(authority.Certificate()))
 		}),
@@ -81,75 +81,65 @@ func (s *stage) webhook(answer webhook.Answer, changes ...webhook.Change) {
 
 // createRefused is the claim that the API server refuses Jobs.
 func createRefused(words ...string) claim {
-	return claim{kind: scaledjobv1.ConditionScalingLimited, status: yes, reason: scaledjobv1.ReasonCreateRefused, words: words}
+	return claimed(scaledjobv1.ConditionScalingLimited, yes, scaledjobv1.ReasonCreateRefused, words...)
 }
 
 // rejected are the claims that the template is at fault.
 func rejected(words ...string) []claim {
 	return []claim{
-		{kind: scaledjobv1.ConditionTemplateValid, status: no, reason: scaledjobv1.ReasonRejected, words: words},
-		{kind: scaledjobv1.ConditionReady, status: no, reason: scaledjobv1.ReasonRejected, words: words},
-		{kind: scaledjobv1.ConditionStalled, status: yes, reason: scaledjobv1.ReasonRejected, words: words},
+		claimed(scaledjobv1.ConditionTemplateValid, no, scaledjobv1.ReasonRejected, words...),
+		claimed(scaledjobv1.ConditionReady, no, scaledjobv1.ReasonRejected, words...),
+		claimed(scaledjobv1.ConditionStalled, yes, scaledjobv1.ReasonRejected, words...),
 	}
 }
 
-// denied is a webhook that denies Jobs with this code.
-func denied(name string, code int32, short bool) situation {
+// denied is a situation in which the API server rejects the Jobs with these words, and how they come to be.
+func denied(name string, bring func(s *stage), words ...string) situation {
 	return situation{
-		name: name, short: short,
-		bring: func(s *stage) {
-			s.createWell()
-			s.webhook(webhook.Deny(code, s.fill(needsTeam)), webhook.Named(labelsWebhook))
-			s.push(2)
-		},
-		says:  createRefused(labelsWebhook, "denied the request", needsTeam),
-		also:  rejected(labelsWebhook, needsTeam),
-		event: warning(scaledjobv1.ReasonCreateRefused, labelsWebhook, needsTeam),
-		cure:  undo,
+		name: name, bring: bring, cure: undo,
+		says:  createRefused(words...),
+		also:  rejected(words...),
+		event: warning(scaledjobv1.ReasonCreateRefused, words...),
 	}
+}
+
+// byCode is a webhook that denies Jobs with this code.
+func byCode(name string, code int32) situation {
+	w := denied(name, func(s *stage) {
+		s.createWell()
+		s.webhook(webhook.Deny(code, s.fill(needsTeam)), webhook.Named(labelsWebhook))
+		s.push(2)
+	}, labelsWebhook, needsTeam)
+	w.says.words = append(w.says.words, "denied the request")
+	return w
 }
 
 // longText is a webhook that says far more than there is room for, in many lines. It denies Jobs from the beginning.
 func longText() situation {
 	const end = "this is the end"
-	return situation{
-		name: "webhook-with-long-text",
-		bring: func(s *stage) {
-			text := s.fill(needsTeam) + strings.Repeat("\nas the handbook says", 200) + end
-			s.webhook(webhook.Deny(http.StatusForbidden, text), webhook.Named(labelsWebhook))
-			s.push(1)
-			s.create()
-		},
-		says: claim{
-			kind: scaledjobv1.ConditionScalingLimited, status: yes, reason: scaledjobv1.ReasonCreateRefused,
-			words: []string{labelsWebhook, needsTeam}, without: end,
-		},
-		also:  rejected(labelsWebhook, needsTeam),
-		event: warning(scaledjobv1.ReasonCreateRefused, labelsWebhook, needsTeam),
-		cure:  undo,
-	}
+	w := denied("webhook-with-long-text", func(s *stage) {
+		text := s.fill(needsTeam) + strings.Repeat("\nas the handbook says", 200) + end
+		s.webhook(webhook.Deny(http.StatusForbidden, text), webhook.Named(labelsWebhook))
+		s.push(1)
+		s.create()
+	}, labelsWebhook, needsTeam)
+	w.says.without = end
+	return w
 }
 
 // byPolicy is an admission policy that denies Jobs.
 func byPolicy(name string, reason *metav1.StatusReason) situation {
 	const policy, text = "labels-NAMESPACE", "Jobs need the label team"
-	return situation{
-		name: name,
-		bring: func(s *stage) {
-			s.createWell()
-			made, err := webhook.Forbid(s.t.Context(), s.API, s.fill(policy), s.Namespace, webhook.CreateJob, registrationv1.Validation{
-				Expression: "has(object.metadata.labels) && 'team' in object.metadata.labels", Message: text, Reason: reason,
-			})
-			s.Expect(err).NotTo(HaveOccurred())
-			s.cleanUp(made.Remove)
-			s.awaitRefused()
-			s.push(2)
-		},
-		says:  createRefused(policy, text),
-		also:  rejected(policy, text),
-		event: warning(scaledjobv1.ReasonCreateRefused, policy, text),
-		cure:  undo,
-	}
+	return denied(name, func(s *stage) {
+		s.createWell()
+		made, err := webhook.Forbid(s.t.Context(), s.API, s.fill(policy), s.Namespace, webhook.CreateJob, registrationv1.Validation{
+			Expression: "has(object.metadata.labels) && 'team' in object.metadata.labels", Message: text, Reason: reason,
+		})
+		s.Expect(err).NotTo(HaveOccurred())
+		s.cleanUp(made.Remove)
+		s.awaitRefused()
+		s.push(2)
+	}, policy, text)
 }
 
 // mutated is an admission policy that takes the owner reference from Jobs, so that the operator could not count them.
@@ -206,7 +196,7 @@ func (s *stage) disown() {
 // quota is a full quota, and no finished Job could be deleted.
 func quota() situation {
 	return situation{
-		name: "quota", short: true,
+		name: "quota",
 		bring: func(s *stage) {
 			s.createWell()
 			s.quota(pricesQuota, scene.JobCount, 0)
@@ -214,9 +204,9 @@ func quota() situation {
 		},
 		says: createRefused("exceeded quota", pricesQuota, "count/jobs.batch"),
 		also: []claim{
-			{kind: scaledjobv1.ConditionReady, status: no, reason: scaledjobv1.ReasonCreateRefused, words: []string{pricesQuota}},
-			{kind: scaledjobv1.ConditionReconciling, status: yes, reason: scaledjobv1.ReasonCreateRefused},
-			{kind: scaledjobv1.ConditionTemplateValid, status: yes, reason: scaledjobv1.ReasonAccepted},
+			claimed(scaledjobv1.ConditionReady, no, scaledjobv1.ReasonCreateRefused, pricesQuota),
+			claimed(scaledjobv1.ConditionReconciling, yes, scaledjobv1.ReasonCreateRefused),
+			claimed(scaledjobv1.ConditionTemplateValid, yes, scaledjobv1.ReasonAccepted),
 		},
 		event: warning(scaledjobv1.ReasonCreateRefused, "exceeded quota", pricesQuota),
 		cure:  undo,
@@ -234,7 +224,7 @@ func history() situation {
 			s.quota(pricesQuota, scene.JobCount, 2)
 			s.push(1)
 		},
-		says:  claim{kind: scaledjobv1.ConditionScalingLimited, status: no, reason: scaledjobv1.ReasonNotLimited},
+		says:  claimed(scaledjobv1.ConditionScalingLimited, no, scaledjobv1.ReasonNotLimited),
 		event: event{kind: corev1.EventTypeNormal, reason: "DeletedHistory"},
 	}
 }
@@ -243,14 +233,8 @@ func history() situation {
 func withoutPermission() situation {
 	return situation{
 		name: "permission", restricted: true,
-		bring: func(s *stage) {
-			s.push(1)
-			s.create()
-		},
-		says: claim{
-			kind: scaledjobv1.ConditionScalingLimited, status: yes, reason: scaledjobv1.ReasonCreateRefused,
-			words: []string{"may not create Jobs in this namespace"}, without: "is forbidden",
-		},
+		bring: early(1),
+		says:  createRefused("may not create Jobs in this namespace").lacking("is forbidden"),
 		event: warning(scaledjobv1.ReasonCreateRefused, "may not create Jobs in this namespace"),
 		cure:  func(s *stage) { s.grant("batch", "jobs", "create") },
 	}
@@ -259,6 +243,9 @@ func withoutPermission() situation {
 // warned is a template that the API server accepts with a warning.
 func warned() situation {
 	const warn = "pod-security.kubernetes.io/warn"
+	accepted := func(words ...string) claim {
+		return claimed(scaledjobv1.ConditionTemplateValid, yes, scaledjobv1.ReasonAccepted, words...)
+	}
 	return situation{
 		name: "warning",
 		bring: func(s *stage) {
@@ -266,14 +253,10 @@ func warned() situation {
 			s.push(1)
 			s.create()
 		},
-		says: claim{
-			kind: scaledjobv1.ConditionTemplateValid, status: yes, reason: scaledjobv1.ReasonAccepted, words: []string{wouldViolate},
-		},
+		says:  accepted(wouldViolate),
 		event: warning("TemplateWarning", wouldViolate),
-		cure:  func(s *stage) { s.Update(unprivileged) },
-		then: wellAnd(claim{
-			kind: scaledjobv1.ConditionTemplateValid, status: yes, reason: scaledjobv1.ReasonAccepted, without: wouldViolate,
-		}),
+		cure:  update(unprivileged),
+		then:  wellAnd(accepted().lacking(wouldViolate)),
 	}
 }
 
@@ -289,18 +272,16 @@ func unprivileged(spec *scaledjobv1.ScaledJobSpec) {
 }
 
 // unanswered is a webhook from which the API server gets no answer.
-func unanswered(name string, short bool, words string, register func(s *stage)) situation {
+func unanswered(name, words string, register func(s *stage)) situation {
 	failed := []string{"failed calling webhook", labelsWebhook}
 	return situation{
-		name: name, short: short,
+		name: name,
 		bring: func(s *stage) {
 			s.createWell()
 			register(s)
 			s.push(2)
 		},
-		says: claim{
-			kind: scaledjobv1.ConditionScalingLimited, status: yes, reason: scaledjobv1.ReasonCreateFailing, words: append(failed, words),
-		},
+		says:  claimed(scaledjobv1.ConditionScalingLimited, yes, scaledjobv1.ReasonCreateFailing, append(failed, words)...),
 		event: warning(scaledjobv1.ReasonCreateFailing, failed...),
 		cure:  undo,
 	}

@@ -20,59 +20,33 @@ func bySpec() []situation {
 	return []situation{
 		{
 			name: "suspended", modes: everyMode,
-			bring: func(s *stage) {
-				s.push(2)
-				s.create(suspend(true))
-			},
-			says: claim{
-				kind: scaledjobv1.ConditionScalingLimited, status: yes, reason: scaledjobv1.ReasonSuspended, words: []string{"spec.suspend"},
-			},
-			also: []claim{{kind: scaledjobv1.ConditionReady, status: yes, reason: scaledjobv1.ReasonSuspended}},
-			cure: func(s *stage) { s.Update(suspend(false)) },
+			bring: early(2, suspend(true)),
+			says:  claimed(scaledjobv1.ConditionScalingLimited, yes, scaledjobv1.ReasonSuspended, "spec.suspend"),
+			also:  []claim{claimed(scaledjobv1.ConditionReady, yes, scaledjobv1.ReasonSuspended)},
+			cure:  update(suspend(false)),
 		},
 		{
 			name: "activation-threshold", modes: everyMode,
-			bring: func(s *stage) {
-				s.createWell(func(spec *scaledjobv1.ScaledJobSpec) { spec.ActivationThreshold = 3 })
-				s.push(3)
-			},
-			says: claim{
-				kind: scaledjobv1.ConditionScalingLimited, status: no, reason: scaledjobv1.ReasonNotLimited,
-				words: []string{"spec.activationThreshold"},
-			},
-			cure: func(s *stage) { s.push(1) },
-			then: wellAnd(claim{
-				kind: scaledjobv1.ConditionScalingLimited, status: no, reason: scaledjobv1.ReasonNotLimited,
-				without: "spec.activationThreshold",
-			}),
+			bring: late(3, func(spec *scaledjobv1.ScaledJobSpec) { spec.ActivationThreshold = 3 }),
+			says:  claimed(scaledjobv1.ConditionScalingLimited, no, scaledjobv1.ReasonNotLimited, "spec.activationThreshold"),
+			cure:  func(s *stage) { s.push(1) },
+			then: wellAnd(claimed(scaledjobv1.ConditionScalingLimited, no, scaledjobv1.ReasonNotLimited).
+				lacking("spec.activationThreshold")),
 		},
 		{
 			name: "max-wait",
-			bring: func(s *stage) {
-				s.createWell(func(spec *scaledjobv1.ScaledJobSpec) {
-					spec.ActivationThreshold, spec.MaxWaitSeconds = 3, new(int32(3600))
-				})
-				s.push(2)
-			},
-			says: claim{
-				kind: scaledjobv1.ConditionScalingLimited, status: no, reason: scaledjobv1.ReasonNotLimited,
-				words: []string{"spec.activationThreshold", "spec.maxWaitSeconds"},
-			},
-			cure: func(s *stage) {
-				s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxWaitSeconds = new(int32(1)) })
-			},
+			bring: late(2, func(spec *scaledjobv1.ScaledJobSpec) {
+				spec.ActivationThreshold, spec.MaxWaitSeconds = 3, new(int32(3600))
+			}),
+			says: claimed(scaledjobv1.ConditionScalingLimited, no, scaledjobv1.ReasonNotLimited,
+				"spec.activationThreshold", "spec.maxWaitSeconds"),
+			cure: update(func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxWaitSeconds = new(int32(1)) }),
 		},
 		{
-			name: "max-replicas-0", short: true,
-			bring: func(s *stage) {
-				s.push(2)
-				s.create(scene.AtMost(0))
-			},
-			says: claim{
-				kind: scaledjobv1.ConditionScalingLimited, status: yes, reason: scaledjobv1.ReasonAtMaxReplicas,
-				words: []string{"spec.maxReplicas"},
-			},
-			cure: func(s *stage) { s.Update(scene.AtMost(10)) },
+			name:  "max-replicas-0",
+			bring: early(2, scene.AtMost(0)),
+			says:  claimed(scaledjobv1.ConditionScalingLimited, yes, scaledjobv1.ReasonAtMaxReplicas, "spec.maxReplicas"),
+			cure:  update(scene.AtMost(10)),
 		},
 		badTemplate("template-field", "spec.backoffLimit", func(spec *scaledjobv1.ScaledJobSpec) {
 			spec.JobTemplate.Spec.BackoffLimit = new(int32(-1))
@@ -83,7 +57,7 @@ func bySpec() []situation {
 			spec.JobTemplate.Spec.Template.Spec.Containers[0].VolumeMounts = nil
 		}),
 		unknownContainer(),
-		invalidSpec(),
+		unknownField(),
 		largeTemplate("template-of-65-kib", 65<<10),
 		largeTemplate("template-of-1400-kib", 1400<<10),
 	}
@@ -118,53 +92,41 @@ func suspend(suspended bool) scene.Change {
 // badTemplate is a template that the API server rejects for this field.
 func badTemplate(name, field string, bad, good scene.Change) situation {
 	return situation{
-		name: name,
-		bring: func(s *stage) {
-			s.push(1)
-			s.create(bad)
-		},
+		name:  name,
+		bring: early(1, bad),
 		says:  createRefused(field),
 		also:  rejected(field),
 		event: warning(scaledjobv1.ReasonCreateRefused, field),
-		cure:  func(s *stage) { s.Update(good) },
+		cure:  update(good),
 	}
 }
 
 // largeTemplate is a template of about this size, until it has 63 KiB.
 func largeTemplate(name string, size int) situation {
 	sized := func(size int) scene.Change { return annotation("example.com/script", strings.Repeat("a", size)) }
-	words := []string{"larger than 64 KiB", "ConfigMap"}
+	return invalidSpec(name, early(1, sized(size)), update(sized(63<<10)), "larger than 64 KiB", "ConfigMap")
+}
+
+// invalidSpec is a spec that the API server accepts and the operator does not.
+func invalidSpec(name string, bring, cure func(s *stage), words ...string) situation {
 	return situation{
-		name: name,
-		bring: func(s *stage) {
-			s.push(1)
-			s.create(sized(size))
-		},
-		says:  claim{kind: scaledjobv1.ConditionReady, status: no, reason: scaledjobv1.ReasonInvalidSpec, words: words},
-		also:  []claim{{kind: scaledjobv1.ConditionStalled, status: yes, reason: scaledjobv1.ReasonInvalidSpec, words: words}},
+		name: name, bring: bring, cure: cure,
+		says:  claimed(scaledjobv1.ConditionReady, no, scaledjobv1.ReasonInvalidSpec, words...),
+		also:  []claim{claimed(scaledjobv1.ConditionStalled, yes, scaledjobv1.ReasonInvalidSpec, words...)},
 		event: warning(scaledjobv1.ReasonInvalidSpec, words...),
-		cure:  func(s *stage) { s.Update(sized(63 << 10)) },
 	}
 }
 
-// invalidSpec is a spec with a field that the operator does not know, because the CRD is newer.
-func invalidSpec() situation {
+// unknownField is a spec with a field that the operator does not know, because the CRD is newer.
+func unknownField() situation {
 	set := func(s *stage, value any) {
 		fields := map[string]any{"spec": map[string]any{newerField: value}}
 		s.patch(s.Reference(), fields)
 	}
-	words := []string{newerField, "Upgrade the operator"}
-	return situation{
-		name: "unknown-field", restricted: true,
-		bring: func(s *stage) {
-			s.grant("batch", "jobs", "create")
-			s.create()
-			set(s, 5)
-			s.push(1)
-		},
-		says:  claim{kind: scaledjobv1.ConditionReady, status: no, reason: scaledjobv1.ReasonInvalidSpec, words: words},
-		also:  []claim{{kind: scaledjobv1.ConditionStalled, status: yes, reason: scaledjobv1.ReasonInvalidSpec, words: words}},
-		event: warning(scaledjobv1.ReasonInvalidSpec, newerField),
-		cure:  func(s *stage) { set(s, nil) },
-	}
+	return invalidSpec("unknown-field", func(s *stage) {
+		s.grant("batch", "jobs", "create")
+		s.create()
+		set(s, 5)
+		s.push(1)
+	}, func(s *stage) { set(s, nil) }, newerField, "Upgrade the operator").withoutPermissions()
 }

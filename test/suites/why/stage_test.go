@@ -96,6 +96,26 @@ func (s *stage) createWell(changes ...scene.Change) {
 	s.expect(well...)
 }
 
+// early has messages before there is a ScaledJob, and late has them when all is well.
+func early(messages int, changes ...scene.Change) func(s *stage) {
+	return func(s *stage) {
+		s.push(messages)
+		s.create(changes...)
+	}
+}
+
+func late(messages int, changes ...scene.Change) func(s *stage) {
+	return func(s *stage) {
+		s.createWell(changes...)
+		s.push(messages)
+	}
+}
+
+// update changes the spec as a cure.
+func update(changes ...scene.Change) func(s *stage) {
+	return func(s *stage) { s.Update(changes...) }
+}
+
 // usual is a spec whose Jobs have a Pod that is not tried again, and whose queue is looked at often.
 func usual(spec *scaledjobv1.ScaledJobSpec) {
 	spec.PollingIntervalSeconds = 5
@@ -170,20 +190,27 @@ func (s *stage) pods() []corev1.Pod {
 	return pods.Items
 }
 
+// annotate annotates objects.
+func annotate[T any, O interface {
+	client.Object
+	*T
+}](s *stage, objects []T, key, value string) {
+	s.t.Helper()
+	for i := range objects {
+		s.patch(O(&objects[i]), map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}})
+	}
+}
+
 // annotatePods annotates all Pods.
 func (s *stage) annotatePods(key, value string) {
 	s.t.Helper()
-	for _, pod := range s.pods() {
-		s.patch(&pod, map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}})
-	}
+	annotate(s, s.pods(), key, value)
 }
 
 // touchJobs changes all Jobs, so that Kubernetes tries at once to create their Pods: it backs off for minutes.
 func (s *stage) touchJobs() {
 	s.t.Helper()
-	for _, job := range s.jobs() {
-		s.patch(&job, map[string]any{"metadata": map[string]any{"annotations": map[string]any{"example.com/touched": "yes"}}})
-	}
+	annotate(s, s.jobs(), "example.com/touched", "yes")
 }
 
 // finishJobs takes the messages out of the queue, and has the Pods of all Jobs succeed.

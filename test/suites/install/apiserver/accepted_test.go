@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"miracle.dev/scaledjob-operator/test/kit/manifests"
 	"miracle.dev/scaledjob-operator/test/kit/must"
@@ -44,7 +43,8 @@ func TestTheChartRendersWhatIsAccepted(t *testing.T) {
 			manifest := must.Get(release(values).Manifest(t.Context()))(g)
 			g.Expect(dryRun(t, manifest)).To(Succeed())
 			objects := must.Get(manifests.Parse(manifest))(g)
-			output, err := exec.CommandContext(t.Context(), path, append(arguments(g, objects), "--version")...).CombinedOutput()
+			args := append(must.Get(render.Arguments(objects))(g), "--version")
+			output, err := exec.CommandContext(t.Context(), path, args...).CombinedOutput()
 			g.Expect(err).NotTo(HaveOccurred(), string(output))
 		})
 	}
@@ -92,25 +92,11 @@ func write(t *testing.T, content string) string {
 	return path
 }
 
-func arguments(g Gomega, objects []*unstructured.Unstructured) []string {
-	for _, object := range objects {
-		if object.GetKind() != "Deployment" {
-			continue
-		}
-		containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
-		g.Expect(err).NotTo(HaveOccurred())
-		args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
-		g.Expect(err).NotTo(HaveOccurred())
-		return args
-	}
-	return nil
-}
-
 // Each flag is a value, and values.yaml names it. These are for processes outside of a cluster.
 func TestEachFlagIsAValue(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	chart := must.Get(render.Chart(t.Context()))(g)
+	chart := must.Get(render.Chart())(g)
 	values := must.Get(os.ReadFile(filepath.Join(chart, "values.yaml")))(g)
 	help := must.Get(exec.CommandContext(t.Context(), operatorPath(t), "--help").CombinedOutput())(g)
 	flags := regexp.MustCompile(`(?m)^  -([\w-]+)`).FindAllStringSubmatch(string(help), -1)

@@ -48,10 +48,6 @@ func (c *emptyCluster) bundle(name string) string {
 	return write(c.t, manifest)
 }
 
-func (c *emptyCluster) helm(args ...string) (string, error) {
-	return render.Helm(c.t.Context(), "", append(args, "--kubeconfig="+c.control.Kubeconfig())...)
-}
-
 // createScaledJob creates a ScaledJob in the namespace of the operator, where it is in most danger.
 func (c *emptyCluster) createScaledJob() {
 	c.t.Helper()
@@ -96,28 +92,29 @@ func TestRemovingTheOperatorByItsLabelLeavesScaledJobs(t *testing.T) {
 func TestHelmUpgradesAndUninstalls(t *testing.T) {
 	t.Parallel()
 	c := newEmptyCluster(t)
-	chart := must.Get(render.Chart(t.Context()))(c)
-	image := must.Get(render.Image(t.Context()))(c)
-	image = "--values=" + image
-	const release, namespace = "scaledjob-operator", "--namespace=" + operator.Namespace
+	release := render.Release{Name: "scaledjob-operator", Namespace: operator.Namespace}
+	helm := func(command string, args ...string) (string, error) {
+		return release.Helm(t.Context(), command, append(args, "--kubeconfig="+c.control.Kubeconfig())...)
+	}
 	c.kubectl("apply", "--filename="+c.bundle("crd"))
 
-	_, err := c.helm("install", release, chart, namespace, image, "--create-namespace")
+	_, err := helm("install", "--create-namespace")
 	c.Expect(err).To(MatchError(ContainSubstring("invalid ownership metadata")), "the CRD is kubectl's")
-	c.Expect(c.helm("install", release, chart, namespace, image, "--create-namespace", "--take-ownership")).To(And(
+	c.Expect(helm("install", "--create-namespace", "--take-ownership")).To(And(
 		ContainSubstring("kubectl -n scaledjob-operator-system rollout status deployment/scaledjob-operator-manager"),
 		ContainSubstring("keeps the CRD, all ScaledJobs and all Jobs")))
 	c.createScaledJob()
 
-	c.Expect(c.helm("upgrade", release, chart, namespace, image, "--set=crds.enabled=false")).Error().NotTo(HaveOccurred())
-	_, err = c.helm("upgrade", release, chart, namespace, image, "--set=replicas=3", "--set=logging.level=debug")
+	c.Expect(helm("upgrade", "--set=crds.enabled=false")).Error().NotTo(HaveOccurred())
+	_, err = helm("upgrade", "--set=replicas=3", "--set=logging.level=debug")
 	c.Expect(err).NotTo(HaveOccurred())
 	var deployment appsv1.Deployment
 	c.Expect(c.admin.Get(t.Context(), client.ObjectKey{Namespace: operator.Namespace, Name: operator.ServiceAccount}, &deployment)).To(Succeed())
 	c.Expect(*deployment.Spec.Replicas).To(BeEquivalentTo(3))
 
-	c.Expect(c.helm("uninstall", release, namespace)).Error().NotTo(HaveOccurred())
+	c.Expect(render.Helm(t.Context(), "", "uninstall", release.Name, "--namespace="+release.Namespace,
+		"--kubeconfig="+c.control.Kubeconfig())).Error().NotTo(HaveOccurred())
 	c.expectOnlyTheOperatorGone()
-	_, err = c.helm("install", release, chart, namespace, image)
+	_, err = helm("install")
 	c.Expect(err).NotTo(HaveOccurred(), "the release finds its CRD again")
 }

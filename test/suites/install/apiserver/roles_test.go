@@ -5,7 +5,6 @@ package apiserver
 
 import (
 	"crypto/rand"
-	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +17,6 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/must"
-	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
@@ -36,12 +34,7 @@ func TestRoleOnlyIsEnoughToWork(t *testing.T) {
 			g.Expect(admin.Create(t.Context(), object)).To(Succeed(), object.GetName())
 		}
 	}
-	access, err := control.ServiceAccountConfig(t.Context(), render.Namespace, "working-scaledjob-operator-manager")
-	g.Expect(err).NotTo(HaveOccurred())
-	running := operator.New(t, operator.Options{
-		Cluster: control, Config: access,
-		Args: append(withoutAddresses(arguments(g, objects)), "--leader-election-namespace="+render.Namespace),
-	})
+	running := startAsInstalled(t, release)
 
 	redis := redistest.New(t, redistest.Options{})
 	password := rand.Text()
@@ -65,14 +58,13 @@ func TestTheAdministratorOfNamespacesInstallsRoleOnly(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	const lead = "lead"
-	chart := must.Get(render.Chart(t.Context()))(g)
 	mine, others := control.NewNamespace(t, "mine"), control.NewNamespace(t, "others")
 	for _, namespace := range []string{mine, others} {
 		grant(t, "--namespace="+namespace, "create", "rolebinding", lead, "--clusterrole=admin", "--user="+lead)
 	}
 	values := "{crds: {enabled: false}, watchNamespaces: [" + others + "]}"
-	manifest := must.Get(render.Release{Name: "led", Namespace: mine, Values: values}.Manifest(t.Context()))(g)
-	path := write(t, manifest)
+	release := render.Release{Name: "led", Namespace: mine, Values: values}
+	path := write(t, must.Get(release.Manifest(t.Context()))(g))
 	apply := func() error {
 		_, err := control.Kubectl(t.Context(), "apply", "--server-side", "--dry-run=server", "--as="+lead, "--filename="+path)
 		return err
@@ -84,9 +76,8 @@ func TestTheAdministratorOfNamespacesInstallsRoleOnly(t *testing.T) {
 		grant(t, "--namespace="+namespace, "create", "rolebinding", "grant-roles", "--role=grant-roles", "--user="+lead)
 	}
 	g.Eventually(apply).Should(Succeed())
-	image := must.Get(render.Image(t.Context()))(g)
-	g.Expect(render.Helm(t.Context(), values, "install", "led", chart, "--namespace="+mine, "--kube-as-user="+lead,
-		"--kubeconfig="+control.Kubeconfig(), "--values="+image, "--values=-")).Error().NotTo(HaveOccurred())
+	g.Expect(release.Helm(t.Context(), "install", "--kube-as-user="+lead, "--kubeconfig="+control.Kubeconfig())).
+		Error().NotTo(HaveOccurred())
 }
 
 func grant(t *testing.T, args ...string) {
@@ -96,11 +87,6 @@ func grant(t *testing.T, args ...string) {
 
 // user is the user of the Redis server, and the name of the ScaledJobs and Secrets.
 const user = "tenant"
-
-// withoutAddresses leaves out the addresses that the operator serves: the test's operator has its own.
-func withoutAddresses(args []string) []string {
-	return slices.DeleteFunc(args, func(arg string) bool { return strings.Contains(arg, "-bind-address=") })
-}
 
 // createScaledJob creates a ScaledJob whose queue has the name of the namespace, and its Secret.
 func createScaledJob(t *testing.T, namespace, address, password string) {

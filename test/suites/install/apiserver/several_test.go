@@ -5,6 +5,8 @@ package apiserver
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -56,16 +58,7 @@ func TestReleasesOfOneNameInTwoNamespaces(t *testing.T) {
 
 func install(t *testing.T, release render.Release) error {
 	t.Helper()
-	chart, err := render.Chart(t.Context())
-	if err != nil {
-		return err
-	}
-	image, err := render.Image(t.Context())
-	if err != nil {
-		return err
-	}
-	_, err = render.Helm(t.Context(), release.Values, "install", release.Name, chart, "--namespace="+release.Namespace,
-		"--kubeconfig="+control.Kubeconfig(), "--values="+image, "--values=-")
+	_, err := release.Helm(t.Context(), "install", "--kubeconfig="+control.Kubeconfig())
 	return err
 }
 
@@ -75,15 +68,16 @@ func uninstall(t *testing.T, release render.Release) error {
 	return err
 }
 
-// startAsInstalled starts the operator of a release, with its arguments and as its ServiceAccount.
-func startAsInstalled(t *testing.T, release render.Release) {
+// startAsInstalled starts the operator of a release, with its arguments and as its ServiceAccount. The addresses that it
+// serves are those of the test.
+func startAsInstalled(t *testing.T, release render.Release) *operator.Operator {
 	t.Helper()
 	g := NewWithT(t)
-	objects := must.Get(release.Objects(t.Context()))(g)
+	args := must.Get(render.Arguments(must.Get(release.Objects(t.Context()))(g)))(g)
+	args = slices.DeleteFunc(args, func(arg string) bool { return strings.Contains(arg, "-bind-address=") })
 	access, err := control.ServiceAccountConfig(t.Context(), release.Namespace, release.Name+"-scaledjob-operator-manager")
 	g.Expect(err).NotTo(HaveOccurred())
-	operator.New(t, operator.Options{
-		Cluster: control, Config: access,
-		Args: append(withoutAddresses(arguments(g, objects)), "--leader-election-namespace="+release.Namespace),
+	return operator.New(t, operator.Options{
+		Cluster: control, Config: access, Args: append(args, "--leader-election-namespace="+release.Namespace),
 	})
 }

@@ -10,12 +10,14 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"miracle.dev/scaledjob-operator/test/kit/manifests"
+	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
 // OldestKubernetes is the oldest version that the chart accepts.
@@ -28,18 +30,23 @@ type Release struct {
 	Values string
 }
 
-// Manifest returns what Helm would send to the API server. An error has what Helm says.
+// Helm runs a command of Helm that takes the chart, such as "install", for the release. It returns what Helm prints; an
+// error has what Helm says.
+func (r Release) Helm(ctx context.Context, command string, args ...string) (string, error) {
+	chart, err := Chart()
+	if err != nil {
+		return "", err
+	}
+	// Without a tag of the image, the chart of the source refuses to be installed.
+	image := filepath.Join(chart, "..", "..", "test", "suites", "install", "render", "image.yaml")
+	return Helm(ctx, r.Values, append([]string{
+		command, r.Name, chart, "--namespace=" + r.Namespace, "--values=" + image, "--values=-",
+	}, args...)...)
+}
+
+// Manifest returns what Helm would send to the API server.
 func (r Release) Manifest(ctx context.Context) (string, error) {
-	chart, err := Chart(ctx)
-	if err != nil {
-		return "", err
-	}
-	image, err := Image(ctx)
-	if err != nil {
-		return "", err
-	}
-	return Helm(ctx, r.Values, "template", r.Name, chart, "--namespace="+r.Namespace, "--values="+image, "--values=-",
-		"--kube-version="+OldestKubernetes)
+	return r.Helm(ctx, "template", "--kube-version="+OldestKubernetes)
 }
 
 // Objects returns the objects of the manifest.
@@ -51,43 +58,39 @@ func (r Release) Objects(ctx context.Context) ([]*unstructured.Unstructured, err
 	return manifests.Parse(manifest)
 }
 
-// Helm runs the Helm that hack/tools/helm pins, with this standard input, and returns what it prints. Nothing of the
-// user's counts.
-func Helm(ctx context.Context, stdin string, args ...string) (string, error) {
-	path, err := tool(ctx, "hack/tools/helm/go.mod", "helm")
+// helm returns the path of the Helm that hack/tools/helm pins. The first call builds it.
+var helm = sync.OnceValues(func() (string, error) {
+	root, err := programs.Root()
 	if err != nil {
 		return "", err
 	}
+	path, err := programs.Go(context.Background(), root, "tool", "-n", "-modfile=hack/tools/helm/go.mod", "helm")
+	return strings.TrimSpace(path), err
+})
+
+// Helm runs Helm with this standard input, and returns what it prints. Nothing of the user's counts.
+func Helm(ctx context.Context, stdin string, args ...string) (string, error) {
+	path, err := helm()
+	if err != nil {
+		return "", err
+	}
+	var output, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = []string{"HOME=/nonexistent"}
-	cmd.Stdin = strings.NewReader(stdin)
-	return run(cmd)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &output, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("helm: %w: %s", err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return output.String(), nil
 }
 
 // Manifest returns what a kustomization of config renders, such as "default".
 func Manifest(ctx context.Context, kustomization string) (string, error) {
-	root, err := Root(ctx)
+	root, err := programs.Root()
 	if err != nil {
 		return "", err
 	}
-	return build(ctx, filepath.Join(root, "config", kustomization))
-}
-
-// Kustomization returns the objects of the kustomization in a folder.
-func Kustomization(ctx context.Context, folder string) ([]*unstructured.Unstructured, error) {
-	manifest, err := build(ctx, folder)
-	if err != nil {
-		return nil, err
-	}
-	return manifests.Parse(manifest)
-}
-
-func build(ctx context.Context, folder string) (string, error) {
-	path, err := tool(ctx, "hack/tools/go.mod", "kustomize")
-	if err != nil {
-		return "", err
-	}
-	return run(exec.CommandContext(ctx, path, "build", folder))
+	return programs.Kustomize(ctx, filepath.Join(root, "config", kustomization))
 }
 
 // Kustomizations returns the objects of kustomizations of config.
@@ -107,63 +110,20 @@ func Kustomizations(ctx context.Context, names ...string) ([]*unstructured.Unstr
 	return all, nil
 }
 
+// Arguments returns those of the operator in the Deployment among objects.
+func Arguments(objects []*unstructured.Unstructured) ([]string, error) {
+	isDeployment := func(object *unstructured.Unstructured) bool { return object.GetKind() == "Deployment" }
+	deployment := objects[slices.IndexFunc(objects, isDeployment)]
+	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	if err != nil {
+		return nil, err
+	}
+	args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+	return args, err
+}
+
 // Chart returns the folder of the chart.
-func Chart(ctx context.Context) (string, error) {
-	root, err := Root(ctx)
+func Chart() (string, error) {
+	root, err := programs.Root()
 	return filepath.Join(root, "charts", "scaledjob-operator"), err
-}
-
-// Image returns a file of values with a tag of the image, without which the chart of the source refuses to be installed.
-func Image(ctx context.Context) (string, error) {
-	root, err := Root(ctx)
-	return filepath.Join(root, "test", "suites", "install", "render", "image.yaml"), err
-}
-
-// Root returns the root of the source.
-func Root(ctx context.Context) (string, error) {
-	file, err := goCommand(ctx, "env", "GOMOD")
-	return filepath.Dir(file), err
-}
-
-// tool returns the path of a program that a file go.mod pins. The first call builds the program.
-func tool(ctx context.Context, modFile, name string) (string, error) {
-	root, err := Root(ctx)
-	if err != nil {
-		return "", err
-	}
-	return goCommand(ctx, "tool", "-n", "-modfile="+filepath.Join(root, modFile), name)
-}
-
-// answers are those of the go command, by its arguments. It takes its time, and always answers the same.
-var answers struct {
-	mu   sync.Mutex
-	text map[string]string
-}
-
-// goCommand returns the line that the go command prints.
-func goCommand(ctx context.Context, args ...string) (string, error) {
-	answers.mu.Lock()
-	defer answers.mu.Unlock()
-	key := strings.Join(args, " ")
-	if text, known := answers.text[key]; known {
-		return text, nil
-	}
-	output, err := run(exec.CommandContext(ctx, "go", args...))
-	if err != nil {
-		return "", err
-	}
-	if answers.text == nil {
-		answers.text = map[string]string{}
-	}
-	answers.text[key] = strings.TrimSpace(output)
-	return answers.text[key], nil
-}
-
-func run(cmd *exec.Cmd) (string, error) {
-	var output, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &stderr
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, bytes.TrimSpace(stderr.Bytes()))
-	}
-	return output.String(), nil
 }

@@ -3,7 +3,10 @@
 
 package rules
 
-import "strings"
+import (
+	"maps"
+	"strings"
+)
 
 // alertCase is when an alert fires. Series have one value a minute, in the notation of promtool, and the alerts are
 // evaluated after three hours.
@@ -90,6 +93,16 @@ func namingReason(description string, reasons ...string) alertCase {
 	return all[0]
 }
 
+// withoutExactTime are the series, and further ones, if only when the queue was last empty is known.
+func withoutExactTime(more map[string]string) map[string]string {
+	all := map[string]string{
+		of("scaledjob_queue_oldest_message_timestamp_seconds"): none,
+		of("scaledjob_queue_nonempty_since_timestamp_seconds"): "7200x200",
+	}
+	maps.Copy(all, more)
+	return all
+}
+
 // slow are reactions of which this many of ten each minute take at most a second.
 func slow(within, count string) map[string]string {
 	return map[string]string{
@@ -137,28 +150,16 @@ var cases = map[string]alertCase{
 				of("scaledjob_queue_oldest_message_timestamp_seconds"): "0+60x200",
 				of("scaledjob_queue_nonempty_since_timestamp_seconds"): "7200x200",
 			},
-			"no exact time, and a Job works": {
-				of("scaledjob_queue_oldest_message_timestamp_seconds"): none,
-				of("scaledjob_queue_nonempty_since_timestamp_seconds"): "7200x200",
-			},
-			"no exact time, and Jobs succeed": {
-				of("scaledjob_queue_oldest_message_timestamp_seconds"): none,
-				of("scaledjob_queue_nonempty_since_timestamp_seconds"): "7200x200",
-				of("scaledjob_active_jobs"):                            zero, succeeded: "0+1x200",
-			},
+			"no exact time, and a Job works": withoutExactTime(nil),
+			"no exact time, and Jobs succeed": withoutExactTime(map[string]string{
+				of("scaledjob_active_jobs"): zero, succeeded: "0+1x200",
+			}),
 		},
 		also: map[string]map[string]string{
-			"no exact time, and no Job runs": {
-				of("scaledjob_queue_oldest_message_timestamp_seconds"): none,
-				of("scaledjob_queue_nonempty_since_timestamp_seconds"): "7200x200",
-				of("scaledjob_pending_jobs"):                           one,
-			},
-			"no exact time, and a Job has succeeded long ago": {
-				of("scaledjob_queue_oldest_message_timestamp_seconds"): none,
-				of("scaledjob_queue_nonempty_since_timestamp_seconds"): "7200x200",
-				of("scaledjob_pending_jobs"):                           one,
-				succeeded:                                              "0x20 1x180",
-			},
+			"no exact time, and no Job runs": withoutExactTime(map[string]string{of("scaledjob_pending_jobs"): one}),
+			"no exact time, and a Job has succeeded long ago": withoutExactTime(map[string]string{
+				of("scaledjob_pending_jobs"): one, succeeded: "0x20 1x180",
+			}),
 		},
 	},
 	"ScaledJobNotReady": {
@@ -323,10 +324,10 @@ func native(first, more string) map[string]string {
 func jobsNotStarting() alertCase {
 	made := limitedBy("Jobs of ScaledJob mail/worker are suspended, or have had no ready Pod, for 30 minutes.",
 		"JobsNotStarting", "AtMaxPending", "JobsSuspended")
-	without := func(pending string) map[string]string {
+	without := func(active, pending, finished string) map[string]string {
 		return map[string]string{
 			condition("ScalingLimited", "True", "JobsNotStarting"): none,
-			of("scaledjob_active_jobs"):                            "2x200", of("scaledjob_pending_jobs"): pending,
+			of("scaledjob_active_jobs"):                            active, of("scaledjob_pending_jobs"): pending, succeeded: finished,
 		}
 	}
 	made.silent["some start, but not all that are due"] = map[string]string{succeeded: "0+1x200"}
@@ -334,16 +335,10 @@ func jobsNotStarting() alertCase {
 		condition("ScalingLimited", "True", "JobsNotStarting"): none, condition("ScalingLimited", "True", "AtMaxPending"): one,
 		succeeded: "0+1x200",
 	}
-	made.also["no Job is due, and those that exist are pending"] = without("2x200")
-	made.silent["one runs"] = without("1x200")
-	empty := without(zero)
-	empty[of("scaledjob_active_jobs")] = zero
-	made.silent["there are no Jobs"] = empty
-	before := without("2x200")
-	before[succeeded] = "0x20 1x180"
-	made.also["a Job has succeeded long ago"] = before
-	short := without("2x200")
-	short[succeeded] = "0+1x200"
-	made.silent["short Jobs succeed"] = short
+	made.also["no Job is due, and those that exist are pending"] = without("2x200", "2x200", "_x200")
+	made.also["a Job has succeeded long ago"] = without("2x200", "2x200", "0x20 1x180")
+	made.silent["one runs"] = without("2x200", one, "_x200")
+	made.silent["there are no Jobs"] = without(zero, zero, "_x200")
+	made.silent["short Jobs succeed"] = without("2x200", "2x200", "0+1x200")
 	return made
 }

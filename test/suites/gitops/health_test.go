@@ -5,10 +5,8 @@ package gitops
 
 import (
 	"context"
-	"flag"
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
@@ -27,11 +25,6 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
-
-// record writes the objects of TestHealthOfAnOperatorsObjects to the folder recorded.
-var record = flag.Bool("record", false, "record the objects")
-
-const recorded = "testdata/states"
 
 // health is what the tools make of a ScaledJob in a certain state.
 type health struct {
@@ -87,20 +80,6 @@ func documentedExpressions(g Gomega) expressions {
 	return found[0]
 }
 
-func TestHealthOfRecordedObjects(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	objects := map[string]*unstructured.Unstructured{}
-	for name := range states {
-		content := must.Get(os.ReadFile(filepath.Join(recorded, name+".yaml")))(g)
-		encoded := must.Get(yaml.YAMLToJSON(content))(g)
-		objects[name] = &unstructured.Unstructured{}
-		g.Expect(objects[name].UnmarshalJSON(encoded)).To(Succeed())
-	}
-	expectHealth(t, objects)
-}
-
-// What was recorded is still what the operator writes. With the flag -record, it is recorded again.
 func TestHealthOfAnOperatorsObjects(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -148,12 +127,7 @@ func TestHealthOfAnOperatorsObjects(t *testing.T) {
 		live := &unstructured.Unstructured{}
 		live.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJob"))
 		g.Expect(api.Get(t.Context(), sj.Key(), live)).To(Succeed())
-		live.SetManagedFields(nil)
 		objects[name] = live
-		if *record {
-			encoded := must.Get(yaml.Marshal(live.Object))(g)
-			g.Expect(os.WriteFile(filepath.Join(recorded, name+".yaml"), encoded, 0o644)).To(Succeed())
-		}
 	}
 	expectHealth(t, objects)
 }

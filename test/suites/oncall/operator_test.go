@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -94,6 +95,7 @@ func TestTheBucketOfASecondExists(t *testing.T) {
 	s := newStage(t)
 	s.create()
 	s.AwaitSubscription()
+	s.AwaitQuiet(time.Second) // The read after the subscription would find the message, which is no reaction to a notification.
 	s.Push(1)
 	within := func(in *prometheuskit.Prometheus, expression string) func() ([]prometheuskit.Sample, error) {
 		return func() ([]prometheuskit.Sample, error) {

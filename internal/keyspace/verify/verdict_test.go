@@ -68,7 +68,7 @@ func TestJudge(t *testing.T) {
 		"too many events until a short time ago": {
 			key: Subscription{Present: true, Since: long, Flooded: true}, server: says("Kl"), want: because(ReasonTooManyNotifications),
 		},
-		"heard of another class":       {key: subscribedLong, server: heard(ClassHash, ClassStream), want: because(ReasonUnverified)},
+		"notified of another class":    {key: subscribedLong, server: heard(ClassHash, ClassStream), want: because(ReasonUnverified)},
 		"configured for another class": {key: subscribed, server: says("Kzt"), want: lacks("Klgzt")},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,11 +3,9 @@
 
 package redistest
 
-// Flooding is a server that announces growth of each key that is subscribed to, as fast as its clients read. Close it.
-type Flooding = Scripted
-
-// StartFlooding starts a server on 127.0.0.1.
-func StartFlooding() (*Flooding, error) {
+// StartFlooding starts a server on 127.0.0.1 that notifies of growth of each key that is subscribed to, as fast as its
+// clients read. Close it.
+func StartFlooding() (*Scripted, error) {
 	return StartScripted(func(args []string) string {
 		if args[0] != "subscribe" {
 			return Usual

@@ -54,7 +54,7 @@ func TestAListenerClosesWhatItServes(t *testing.T) {
 	g.Expect(err).To(Or(Not(HaveOccurred()), MatchError(ContainSubstring("reset"))), "the end of the connection")
 }
 
-func dialFlooding(t *testing.T) (*redistest.Flooding, net.Conn) {
+func dialFlooding(t *testing.T) (*redistest.Scripted, net.Conn) {
 	t.Helper()
 	server := must.Get(redistest.StartFlooding())(NewWithT(t))
 	conn := must.Get(net.Dial("tcp", server.Addr()))(NewWithT(t))

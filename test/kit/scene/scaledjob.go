@@ -79,8 +79,8 @@ type ScaledJob struct {
 	pushed atomic.Int64
 }
 
-// Beside returns another ScaledJob in the same namespace, with a queue of its own in the same server.
-func (s *ScaledJob) Beside(name, queue string) *ScaledJob {
+// Neighbour returns another ScaledJob in the same namespace, with a queue of its own in the same server.
+func (s *ScaledJob) Neighbour(name, queue string) *ScaledJob {
 	return &ScaledJob{
 		API: s.API, Redis: s.Redis, Address: s.Address, Operator: s.Operator,
 		Namespace: s.Namespace, Name: name, Queue: queue,

@@ -77,7 +77,7 @@ func newScaledJobOf(t *testing.T, in *scene.ControlPlane, server *redistest.Serv
 func (s *scaledJob) another(name string) *scaledJob {
 	s.t.Helper()
 	other := *s
-	other.Test = scene.NewTest(s.t, timeout, s.Beside(name, s.Namespace+":"+name))
+	other.Test = scene.NewTest(s.t, timeout, s.Neighbour(name, s.Namespace+":"+name))
 	return &other
 }
 

@@ -247,7 +247,7 @@ func (h *hostile) silentServers() course {
 // floods makes ScaledJobs whose servers send notifications without end.
 func (h *hostile) floods() course {
 	h.t.Helper()
-	var servers []*redistest.Flooding
+	var servers []*redistest.Scripted
 	for i := range h.servers {
 		server := must.Get(redistest.StartFlooding())(h)
 		h.t.Cleanup(server.Close)

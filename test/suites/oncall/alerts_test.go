@@ -184,7 +184,7 @@ var faults = map[string]fault{
 			for i := range scaledJobs {
 				name := fmt.Sprintf("worker-%d", i)
 				other := *s
-				other.Test = scene.NewTest(s.t, timeout, s.Beside(name, s.Queue+name))
+				other.Test = scene.NewTest(s.t, timeout, s.Neighbour(name, s.Queue+name))
 				other.create()
 				other.Push(1)
 			}

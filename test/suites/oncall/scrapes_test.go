@@ -58,7 +58,7 @@ func TestStrangeNamesAreLabels(t *testing.T) {
 	for i, key := range keys {
 		name := fmt.Sprint("strange-", i)
 		name += strings.Repeat("x", 63-len(name))
-		other := s.Beside(name, key)
+		other := s.Neighbour(name, key)
 		s.Expect(other.Create(t.Context(), scene.AtMost(1))).To(Succeed())
 		s.Expect(other.Push(t.Context(), i+1)).To(Succeed())
 	}

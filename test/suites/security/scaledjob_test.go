@@ -57,7 +57,7 @@ func newScaledJobIn(t *testing.T, in *controlPlane) *scaledJob {
 func (s *scaledJob) another(name string) *scaledJob {
 	s.t.Helper()
 	other := *s
-	other.Test = scene.NewTest(s.t, timeout, s.Beside(name, s.Queue+":"+name))
+	other.Test = scene.NewTest(s.t, timeout, s.Neighbour(name, s.Queue+":"+name))
 	return &other
 }
 

@@ -446,7 +446,7 @@ func dialing() []situation {
 		unreadable("too-many-servers", scaledjobv1.ReasonTooManyServers, []string{"--max-redis-servers-per-namespace"}, func(s *stage) {
 			for number, name := range []string{"first", "second", "third"} {
 				other := *s
-				other.Test = scene.NewTest(s.t, timeout, s.Beside(name, s.Queue+":"+name))
+				other.Test = scene.NewTest(s.t, timeout, s.Neighbour(name, s.Queue+":"+name))
 				other.createWell(redisOf(s.Address, inDatabase(int32(number+1))))
 				s.undo = func() { other.Delete() }
 			}

@@ -46,10 +46,19 @@ func (f *Framework) Manifest(choices Choices, width int) string {
 		m.line("  scalingStrategy:")
 		m.line("    type: %s", f.Strategy)
 		m.comment("    ", "Longer than a worker can need from ready until it has taken its message.", "")
-		m.line("    claimGraceSeconds: %d", scaledjobv1.DefaultClaimGraceSeconds)
+		m.line("    claimGraceSeconds: %d", f.claimGrace())
 	}
 	m.template(f, choices.Image)
 	return m.text.String()
+}
+
+// claimGrace is how long a worker may take from ready to its message, in seconds: a framework has to start, and waits up to
+// 5 seconds for a message.
+func (f *Framework) claimGrace() int32 {
+	if f.Page == "" {
+		return scaledjobv1.DefaultClaimGraceSeconds
+	}
+	return 2 * scaledjobv1.DefaultClaimGraceSeconds
 }
 
 // manifest writes YAML.
@@ -115,7 +124,7 @@ func (m *manifest) template(f *Framework, image string) {
 	m.line("  jobTemplate:")
 	m.line("    spec:")
 	if f.Strategy == scaledjobv1.StrategyAccurate {
-		m.comment("      ", "A worker that failed has removed its message, so another try of the Job has none.", "")
+		m.comment("      ", "A worker that failed has removed its message, so another try of the Job would take another one.", "")
 		m.line("      backoffLimit: 0")
 	}
 	m.line("      template:")

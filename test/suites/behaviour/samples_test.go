@@ -115,7 +115,7 @@ func newShownScaledJob(t *testing.T, manifest string) *sampleScaledJob {
 	s := &sampleScaledJob{scaledJob: newScaledJob(t)}
 	const host = "redis.default.svc.cluster.local"
 	text := strings.NewReplacer(
-		host+":6379", shared.redis.Addr(), host, shared.redis.Addr(), "sleep 5 #", "read -r line #", "sleep 300 #", "read -r line #",
+		host+":6379", shared.redis.Addr(), host, shared.redis.Addr(), "sleep 5 #", "read -r line #", "sleep 600 #", "read -r line #",
 		"sleep 600 #", "read -r line #",
 	).Replace(manifest)
 	changed := filepath.Join(t.TempDir(), "shown.yaml")

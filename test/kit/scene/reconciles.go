@@ -5,6 +5,7 @@ package scene
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -18,8 +19,12 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// changesPerScrape is how many reconciles Disturb asks for before it counts them.
-const changesPerScrape = 10
+const (
+	// changesPerScrape is how many reconciles Disturb asks for before it counts them.
+	changesPerScrape = 10
+	// changeInterval is between two of them. While watches are late, or down, more of them would only take CPU time.
+	changeInterval = 10 * time.Millisecond
+)
 
 // AwaitSubscription returns once somebody is subscribed to the queue, or its keys are tracked. From then on the operator
 // notices a push without a resync.
@@ -145,7 +150,7 @@ func (s *ScaledJob) Disturb(ctx context.Context, reconciles int) error {
 	before, err := s.Reconciles(ctx)
 	for done := before; err == nil && done < before+reconciles; {
 		for i := range changesPerScrape {
-			if err := s.Nudge(ctx, i%2); err != nil {
+			if err := errors.Join(s.Nudge(ctx, i%2), Pause(ctx, changeInterval)); err != nil {
 				return err
 			}
 		}

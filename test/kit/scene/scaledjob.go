@@ -249,7 +249,7 @@ func Times(event *eventsv1.Event) int {
 const (
 	// forcedReconciles are made of a ScaledJob to see that nothing more comes of it. The resync brings restReconciles after
 	// that.
-	forcedReconciles = 100
+	forcedReconciles = 30
 	restReconciles   = 3
 	// mostLag is how late the operator may hear of the changes that force it.
 	mostLag = 500 * time.Millisecond

@@ -146,7 +146,7 @@ var attacks = map[string]attack{
 // Nobody who may create Jobs and ScaledJobs can exhaust the memory of the operator: it stays within the limit of the
 // Deployment, and creates Jobs meanwhile.
 func TestMemoryOfTheShippedBinary(t *testing.T) {
-	for name, attack := range scene.Rows(t, attacks, "Jobs with long annotations") {
+	for name, attack := range scene.Rows(t, attacks, "ScaledJobs with a long string") {
 		t.Run(name, attack.run)
 	}
 }

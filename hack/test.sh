@@ -137,8 +137,8 @@ if [ -n "$without" ]; then
 fi
 half=$SECONDS
 # The suites run the operator as a process. They do not depend on it as Go sees it, so none of their results may come from
-# the cache. They mostly wait, so one more runs at a time than there are processors.
-alone="-count=1 -p $(($(getconf _NPROCESSORS_ONLN) + 1))"
+# the cache. They mostly wait, so two more run at a time than there are processors.
+alone="-count=1 -p $(($(getconf _NPROCESSORS_ONLN) + 2))"
 if [ -n "$raced" ]; then
 	echo "The suites${race:+ with the race detector}, with a real API server and real Redis servers."
 	run 3-raced testname $race $alone $raced

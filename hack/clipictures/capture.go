@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // prompt is what the shell of the picture shows before a command.
@@ -35,12 +35,12 @@ func capture(ctx context.Context, plugin, kubeconfig string, what command, colum
 	}
 	defer func() { _, _ = tmux("kill-server") }()
 	if what.lasts > 0 {
-		if err := scene.Pause(ctx, what.lasts); err != nil {
+		if err := sjtest.Pause(ctx, what.lasts); err != nil {
 			return nil, err
 		}
 		return tmux("capture-pane", "-e", "-p")
 	}
-	err = scene.Await(ctx, func(context.Context) error {
+	err = sjtest.Await(ctx, func(context.Context) error {
 		title, err := tmux("display-message", "-p", "#{pane_title}")
 		if err == nil && strings.TrimSpace(string(title)) != "ended" {
 			err = fmt.Errorf("the command runs")
@@ -50,7 +50,7 @@ func capture(ctx context.Context, plugin, kubeconfig string, what command, colum
 	if err != nil {
 		return nil, err
 	}
-	_ = scene.Pause(ctx, 200*time.Millisecond) // The terminal draws what it has read.
+	_ = sjtest.Pause(ctx, 200*time.Millisecond) // The terminal draws what it has read.
 	return tmux("capture-pane", "-e", "-p")
 }
 

@@ -18,7 +18,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // setting is what the commands are run against.
@@ -106,7 +106,7 @@ spec:
 func (s *setting) startPods(ctx context.Context) error {
 	const due = 5 + 40
 	var pods corev1.PodList
-	err := scene.Await(ctx, func(ctx context.Context) error {
+	err := sjtest.Await(ctx, func(ctx context.Context) error {
 		if err := s.api.List(ctx, &pods); err != nil {
 			return err
 		}
@@ -153,7 +153,7 @@ func (s *setting) hinder(ctx context.Context, pod *corev1.Pod, image bool) error
 
 // keepBusy changes the queues, so that the trends of top have something to show. Jobs that are due do not change.
 func (s *setting) keepBusy(ctx context.Context) {
-	for i := 0; scene.Pause(ctx, time.Second) == nil; i++ {
+	for i := 0; sjtest.Pause(ctx, time.Second) == nil; i++ {
 		s.redis.Client().LPopCount(ctx, "video", 9)
 		if i%3 == 0 {
 			s.redis.Client().LPush(ctx, "thumbnails", "message", "message")

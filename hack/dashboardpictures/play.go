@@ -18,7 +18,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -66,7 +66,7 @@ func (p *play) perform(ctx context.Context) error {
 }
 
 // acts are what happens, and when.
-func (p *play) acts(ctx context.Context, images, reports *scene.ScaledJob) error {
+func (p *play) acts(ctx context.Context, images, reports *sjtest.ScaledJob) error {
 	for _, act := range []struct {
 		at   time.Duration
 		what string
@@ -79,7 +79,7 @@ func (p *play) acts(ctx context.Context, images, reports *scene.ScaledJob) error
 		{5 * time.Minute, "the template is corrected", func() error { return reports.Update(ctx, annotated(cluster.PodReadyAfter, "1s")) }},
 		{6 * time.Minute, "the end", func() error { return nil }},
 	} {
-		if err := scene.Pause(ctx, time.Until(p.begun.Add(act.at))); err != nil {
+		if err := sjtest.Pause(ctx, time.Until(p.begun.Add(act.at))); err != nil {
 			return err
 		}
 		_, _ = fmt.Fprintf(p.log, "%4s  %s\n", act.at, act.what)
@@ -91,26 +91,26 @@ func (p *play) acts(ctx context.Context, images, reports *scene.ScaledJob) error
 }
 
 // create creates a ScaledJob in a namespace of its own, with an annotation of its Pods.
-func (p *play) create(ctx context.Context, namespace, name, annotation, value string) (*scene.ScaledJob, error) {
+func (p *play) create(ctx context.Context, namespace, name, annotation, value string) (*sjtest.ScaledJob, error) {
 	if err := p.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		return nil, err
 	}
-	s := &scene.ScaledJob{API: p.api, Redis: p.redis.Client(), Address: p.redis.Addr(), Namespace: namespace, Name: name, Queue: name}
-	return s, s.Create(ctx, scene.AtMost(mostJobs), scene.Polling(scaledjobv1.DefaultPollingIntervalSeconds), func(spec *scaledjobv1.ScaledJobSpec) {
+	s := &sjtest.ScaledJob{API: p.api, Redis: p.redis.Client(), Address: p.redis.Addr(), Namespace: namespace, Name: name, Queue: name}
+	return s, s.Create(ctx, sjtest.AtMost(mostJobs), sjtest.Polling(scaledjobv1.DefaultPollingIntervalSeconds), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.ManagedBy, spec.JobTemplate.Spec.BackoffLimit = nil, new(int32(0))
 		annotated(annotation, value)(spec)
 	})
 }
 
-func annotated(key, value string) scene.Change {
+func annotated(key, value string) sjtest.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.Template.Annotations = map[string]string{key: value}
 	}
 }
 
 // pushSteadily pushes messages until ctx ends. While Redis is down, none gets in.
-func pushSteadily(ctx context.Context, to *scene.ScaledJob) error {
-	for scene.Pause(ctx, messageGap) == nil {
+func pushSteadily(ctx context.Context, to *sjtest.ScaledJob) error {
+	for sjtest.Pause(ctx, messageGap) == nil {
 		_ = to.Push(ctx, 1)
 	}
 	return nil
@@ -118,7 +118,7 @@ func pushSteadily(ctx context.Context, to *scene.ScaledJob) error {
 
 // work has each Pod that runs for long enough take a message from its queue and succeed, until ctx ends.
 func (p *play) work(ctx context.Context) error {
-	for scene.Pause(ctx, workInterval) == nil {
+	for sjtest.Pause(ctx, workInterval) == nil {
 		var pods corev1.PodList
 		if err := p.api.List(ctx, &pods); err != nil {
 			return client.IgnoreNotFound(err)

@@ -15,8 +15,8 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/bench/results"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -83,7 +83,7 @@ func (p *pair) startChurn(ctx context.Context) (map[*subject]*churn, *sandbox.Pr
 			return nil, nil, errors.Join(err, process.Kill())
 		}
 	}
-	return workers, process, scene.Pause(ctx, settleTime)
+	return workers, process, sjtest.Pause(ctx, settleTime)
 }
 
 // workInTurns adds how many milliseconds it took from the end of each Job until there was one more.
@@ -105,7 +105,7 @@ func (p *pair) workInTurns(ctx context.Context, workers map[*subject]*churn, too
 			took[of] = append(took[of], inMilliseconds(replacement.at.Sub(at)))
 		}
 	}
-	return scene.Pause(ctx, settleTime)
+	return sjtest.Pause(ctx, settleTime)
 }
 
 // work finishes the oldest Job every churnInterval, and returns when the last is finished.
@@ -114,7 +114,7 @@ func (c *churn) work(ctx context.Context) error {
 	c.finished = append(c.finished, make([]time.Time, churnTime/churnInterval)...)
 	group, ctx := errgroup.WithContext(ctx)
 	for i := done; i < len(c.finished); i++ {
-		if err := scene.Pause(ctx, time.Until(begun.Add(time.Duration(i-done)*churnInterval))); err != nil {
+		if err := sjtest.Pause(ctx, time.Until(begun.Add(time.Duration(i-done)*churnInterval))); err != nil {
 			break // One has failed, or there is no time left.
 		}
 		group.Go(func() (err error) {
@@ -134,7 +134,7 @@ func (c *churn) finish(ctx context.Context, n int) (time.Time, error) {
 	if err := c.queue.RPop(ctx, c.sj.Spec.QueueName).Err(); err != nil {
 		return time.Time{}, fmt.Errorf("taking a message: %w", err)
 	}
-	if err := witness.Complete(ctx, c.kube, client.ObjectKey{Namespace: c.sj.Namespace, Name: found.job}); err != nil {
+	if err := jobwatch.Complete(ctx, c.kube, client.ObjectKey{Namespace: c.sj.Namespace, Name: found.job}); err != nil {
 		return time.Time{}, err
 	}
 	return time.Now(), nil

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -75,7 +75,7 @@ func (p *pair) serveAll(ctx context.Context, of, member *subject, offset time.Du
 		p.shown.Status("%d of %d messages are processed, %d Jobs at once", served, crewMessages, crewLimit)
 	}}
 	if of == p.rival {
-		if err := errors.Join(p.awaitRest(ctx, subjects{member}), scene.Pause(ctx, offset)); err != nil {
+		if err := errors.Join(p.awaitRest(ctx, subjects{member}), sjtest.Pause(ctx, offset)); err != nil {
 			return 0, err
 		}
 		return workers.serve(ctx)
@@ -152,11 +152,11 @@ func (c *crew) work(ctx context.Context, job string) (last bool, err error) {
 		return false, fmt.Errorf("taking a message: %w", err)
 	}
 	if found {
-		if err := scene.Pause(ctx, crewTime); err != nil {
+		if err := sjtest.Pause(ctx, crewTime); err != nil {
 			return false, err
 		}
 	}
-	if err := witness.Complete(ctx, c.kube, client.ObjectKey{Namespace: c.sj.Namespace, Name: job}); err != nil || !found {
+	if err := jobwatch.Complete(ctx, c.kube, client.ObjectKey{Namespace: c.sj.Namespace, Name: job}); err != nil || !found {
 		return false, err
 	}
 	served := c.served.Add(1)
@@ -182,5 +182,5 @@ func (c *crew) startPod(ctx context.Context, job string) error {
 	if err := c.kube.Status().Update(ctx, pod); err != nil {
 		return fmt.Errorf("starting a Pod: %w", err)
 	}
-	return witness.Ready(ctx, c.kube, client.ObjectKey{Namespace: c.sj.Namespace, Name: job})
+	return jobwatch.Ready(ctx, c.kube, client.ObjectKey{Namespace: c.sj.Namespace, Name: job})
 }

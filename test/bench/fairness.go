@@ -14,7 +14,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/bench/results"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -111,7 +111,7 @@ func (p *pair) pushDuringBurst(ctx context.Context, others subjects, took values
 func (p *pair) pushSingles(ctx context.Context, others subjects) (singles []single, err error) {
 	for _, other := range others {
 		for _, to := range []*subject{p.loop, other} {
-			if err := scene.Pause(ctx, about(fairGap)); err != nil {
+			if err := sjtest.Pause(ctx, about(fairGap)); err != nil {
 				return nil, err
 			}
 			pushed, err := to.push(ctx, 1)

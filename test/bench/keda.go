@@ -17,7 +17,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/bench/results"
 	"miracle.dev/scaledjob-operator/test/kit/keda"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // kedaName is the name of the measurement in which KEDA takes part, and of the option for all its settings.
@@ -256,7 +256,7 @@ func (p *pair) storm(ctx context.Context, full *subject) (cores, pushes float64,
 	if _, err := full.serve(ctx, int(stormLimit)); err != nil {
 		return 0, 0, err
 	}
-	if err := scene.Pause(ctx, p.interval+settleTime); err != nil {
+	if err := sjtest.Pause(ctx, p.interval+settleTime); err != nil {
 		return 0, 0, err
 	}
 	before, err := cpuTime(p.rival.pid)
@@ -272,7 +272,7 @@ func (p *pair) storm(ctx context.Context, full *subject) (cores, pushes float64,
 			}
 			pushed += some
 		}
-		if err := scene.Pause(ctx, pushInterval); err != nil {
+		if err := sjtest.Pause(ctx, pushInterval); err != nil {
 			return 0, 0, err
 		}
 	}

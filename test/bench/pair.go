@@ -18,7 +18,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/keda"
 	"miracle.dev/scaledjob-operator/test/kit/progress"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -68,7 +68,7 @@ func (p *pair) pause(ctx context.Context, of *subject, duration, offset time.Dur
 	if of != p.loop {
 		duration += offset
 	}
-	return scene.Pause(ctx, duration)
+	return sjtest.Pause(ctx, duration)
 }
 
 // latency pushes single messages to the loop and to these ScaledJobs of the rival, which has the first one. It returns how
@@ -232,7 +232,7 @@ func (all subjects) serveOneEach(ctx context.Context) (took []float64, err error
 	pushed := make([]time.Time, len(all))
 	began := time.Now()
 	for i, each := range all {
-		if err := scene.Pause(ctx, time.Until(began.Add(fanOutTime*time.Duration(i)/time.Duration(len(all))))); err != nil {
+		if err := sjtest.Pause(ctx, time.Until(began.Add(fanOutTime*time.Duration(i)/time.Duration(len(all))))); err != nil {
 			return nil, err
 		}
 		if pushed[i], err = each.push(ctx, 1); err != nil {
@@ -252,7 +252,7 @@ func (all subjects) serveOneEach(ctx context.Context) (took []float64, err error
 // finish takes all messages and Jobs of both and of these other ScaledJobs away. It returns their surplus, after the time in
 // which more Jobs could come: until the rival has polled once more.
 func (p *pair) finish(ctx context.Context, others map[*subject]subjects) (surplus map[*subject]float64, err error) {
-	if err := scene.Pause(ctx, p.interval+settleTime); err != nil {
+	if err := sjtest.Pause(ctx, p.interval+settleTime); err != nil {
 		return nil, err
 	}
 	surplus = map[*subject]float64{}
@@ -290,7 +290,7 @@ func (p *pair) clear(ctx context.Context, of *subject, others subjects) error {
 		return errors.Join(of.deleteJobs(ctx), p.awaitRest(ctx, others))
 	}
 	// Otherwise KEDA could create Jobs for messages that are gone. Its cache has no Jobs either after a moment.
-	return errors.Join(p.awaitRest(ctx, others), of.deleteJobs(ctx), scene.Pause(ctx, settleTime))
+	return errors.Join(p.awaitRest(ctx, others), of.deleteJobs(ctx), sjtest.Pause(ctx, settleTime))
 }
 
 // awaitRest waits until the rival is at work for its ScaledJob and for these others, knows of no message, and the operator,

@@ -20,7 +20,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/bench/results"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -131,7 +131,7 @@ func (s *scale) becomeReady(ctx context.Context) error {
 			s.add("first create → all Ready", "s", time.Since(began).Seconds(), 0)
 		}
 	}
-	return errors.Join(s.members.await(ctx, immediate), scene.Pause(ctx, settleTime))
+	return errors.Join(s.members.await(ctx, immediate), sjtest.Pause(ctx, settleTime))
 }
 
 func (s *scale) createReady(ctx context.Context) error {
@@ -177,7 +177,7 @@ func (s *scale) rest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := scene.Pause(ctx, restTime); err != nil {
+	if err := sjtest.Pause(ctx, restTime); err != nil {
 		return err
 	}
 	after, err := cpuTime(s.rival.pid)

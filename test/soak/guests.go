@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // guestMessages is how many messages a guest has.
@@ -40,7 +40,7 @@ func (s *soak) haveGuest(ctx context.Context, on *server, name string) error {
 		return err
 	}
 	q.push(ctx, guestMessages)
-	if err := scene.Pause(ctx, s.pace.stay); err != nil {
+	if err := sjtest.Pause(ctx, s.pace.stay); err != nil {
 		return err
 	}
 	return errors.Join(q.check(), q.remove(ctx))

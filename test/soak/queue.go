@@ -18,8 +18,8 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // observer reports the Jobs of one ScaledJob.
@@ -27,33 +27,33 @@ type observer interface {
 	// Created is how many there ever were, and Unfinished the names of those left.
 	Created() int
 	Unfinished() []string
-	// Verdict is what must not have happened and did, or empty.
-	Verdict() string
-	// CatchUp returns nil once all has been seen that happened before the call.
-	CatchUp(ctx context.Context) error
+	// Violation is what must not have happened and did, or empty.
+	Violation() string
+	// Sync returns nil once all has been seen that happened before the call.
+	Sync(ctx context.Context) error
 }
 
-// queue is a list, the ScaledJob that names it, and the witness of its Jobs. Each message is due one Job, up to the
+// queue is a list, the ScaledJob that names it, and the watch of its Jobs. Each message is due one Job, up to the
 // limit.
 type queue struct {
-	*scene.ScaledJob
+	*sjtest.ScaledJob
 
 	// server is the one that has the list, nil for a list that nobody has.
-	server  *server
-	api     *api
-	witness observer
+	server *server
+	api    *api
+	jobs   observer
 	// runs says that the Jobs have Pods, which run.
 	runs bool
 }
 
-// newQueue makes a ScaledJob with an empty queue on the server at this address. Its witness stays until ctx ends.
+// newQueue makes a ScaledJob with an empty queue on the server at this address. The watch of its Jobs stays until ctx ends.
 func (s *soak) newQueue(ctx context.Context, name, address string, limit int32) (*queue, error) {
-	q := &queue{api: s.api, runs: s.alerts != nil, ScaledJob: &scene.ScaledJob{
+	q := &queue{api: s.api, runs: s.alerts != nil, ScaledJob: &sjtest.ScaledJob{
 		API: s.api, Address: address, Namespace: s.namespace, Name: name, Queue: name,
 	}}
 	s.api.away.RLock()
 	defer s.api.away.RUnlock()
-	err := q.Create(ctx, scene.AtMost(limit), func(spec *scaledjobv1.ScaledJobSpec) {
+	err := q.Create(ctx, sjtest.AtMost(limit), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.SuccessfulJobsHistoryLimit = new(int32(3))
 		if q.runs {
 			spec.PollingIntervalSeconds, spec.JobTemplate.Spec.ManagedBy = 0, nil
@@ -63,7 +63,7 @@ func (s *soak) newQueue(ctx context.Context, name, address string, limit int32) 
 		return nil, err
 	}
 	err = q.Observe(ctx, s.setting.Control.Config(), q.Due)
-	q.witness = q.Witness
+	q.jobs = q.Jobs
 	return q, err
 }
 
@@ -82,8 +82,8 @@ func (q *queue) limit() int { return int(q.Object.Spec.MaxReplicasOrDefault()) }
 // check returns an error if there was a Job too many: more at once than are due,
 // or more over all time than there were messages.
 func (q *queue) check() error {
-	created := q.witness.Created()
-	if fault := q.witness.Verdict(); fault != "" {
+	created := q.jobs.Created()
+	if fault := q.jobs.Violation(); fault != "" {
 		return fmt.Errorf("ScaledJob %s: %s", q.Name, fault)
 	}
 	if pushed := q.Pushed(); created > pushed {
@@ -100,7 +100,7 @@ func (q *queue) push(ctx context.Context, messages int) {
 // storm pushes up to so many messages at once, again and again, until ctx ends.
 // The queue never gets longer than a few times its limit.
 func (q *queue) storm(ctx context.Context, random *rand.Rand, most int, meanGap time.Duration) {
-	for scene.Pause(ctx, between(random, 0, 2*meanGap)) == nil {
+	for sjtest.Pause(ctx, between(random, 0, 2*meanGap)) == nil {
 		q.pushWell(ctx, 1+random.IntN(most))
 	}
 }
@@ -116,9 +116,9 @@ func (q *queue) pushWell(ctx context.Context, messages int) {
 // work takes messages and finishes Jobs, one after the other, until ctx ends.
 func (q *queue) work(ctx context.Context, meanGap time.Duration) error {
 	done := map[string]bool{}
-	for scene.Pause(ctx, rand.N(2*meanGap)) == nil {
-		// The witness may be yet to see what was done last.
-		left := q.witness.Unfinished()
+	for sjtest.Pause(ctx, rand.N(2*meanGap)) == nil {
+		// The watch may not have shown yet what was done last.
+		left := q.jobs.Unfinished()
 		for name := range done {
 			if !slices.Contains(left, name) {
 				delete(done, name)
@@ -163,7 +163,7 @@ func (q *queue) finish(ctx context.Context, name string) (done bool, err error) 
 func (q *queue) ending(ctx context.Context, name string) (func(context.Context) error, error) {
 	if !q.runs {
 		return func(ctx context.Context) error {
-			return witness.Complete(ctx, q.api, client.ObjectKey{Namespace: q.Namespace, Name: name})
+			return jobwatch.Complete(ctx, q.api, client.ObjectKey{Namespace: q.Namespace, Name: name})
 		}, nil
 	}
 	var pods corev1.PodList

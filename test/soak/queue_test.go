@@ -12,7 +12,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/suites/faults"
 )
 
@@ -20,16 +20,16 @@ import (
 type seen struct {
 	created    int
 	unfinished []string
-	verdict    string
+	violation  string
 }
 
-func (s seen) Created() int                  { return s.created }
-func (s seen) Unfinished() []string          { return s.unfinished }
-func (s seen) Verdict() string               { return s.verdict }
-func (s seen) CatchUp(context.Context) error { return nil }
+func (s seen) Created() int               { return s.created }
+func (s seen) Unfinished() []string       { return s.unfinished }
+func (s seen) Violation() string          { return s.violation }
+func (s seen) Sync(context.Context) error { return nil }
 
 func queueOf(on *server, pushed int, what seen) *queue {
-	q := &queue{server: on, witness: what, ScaledJob: &scene.ScaledJob{
+	q := &queue{server: on, jobs: what, ScaledJob: &sjtest.ScaledJob{
 		Name: "emails", Queue: "emails",
 		Object: &scaledjobv1.ScaledJob{Spec: scaledjobv1.ScaledJobSpec{MaxReplicas: new(int32(2))}},
 	}}
@@ -45,7 +45,7 @@ func TestJobsTooManyAreTold(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(queueOf(nil, 3, seen{created: 3}).check()).To(Succeed())
 	g.Expect(queueOf(nil, 3, seen{created: 4}).check()).To(MatchError("ScaledJob emails has got 4 Jobs for 3 messages"))
-	g.Expect(queueOf(nil, 3, seen{created: 3, verdict: "too many at once"}).check()).To(MatchError("ScaledJob emails: too many at once"))
+	g.Expect(queueOf(nil, 3, seen{created: 3, violation: "too many at once"}).check()).To(MatchError("ScaledJob emails: too many at once"))
 }
 
 func TestLostWakeUpIsTold(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/suites/faults"
 )
 
@@ -104,14 +104,14 @@ func (s *server) strikeAndPush(ctx context.Context, fault faults.Fault, lasting 
 	pushing, stop := context.WithCancel(ctx)
 	var pusher sync.WaitGroup
 	pusher.Go(func() {
-		for scene.Pause(pushing, between(gaps, 0, longestGap)) == nil {
+		for sjtest.Pause(pushing, between(gaps, 0, longestGap)) == nil {
 			for _, q := range s.queues {
 				q.push(ctx, 1+gaps.IntN(faultyBurst))
 			}
 		}
 	})
 	err := fault.Strike(ctx, s.target, lasting, func(context.Context) error { return nil })
-	err = errors.Join(err, scene.Pause(ctx, end))
+	err = errors.Join(err, sjtest.Pause(ctx, end))
 	stop()
 	pusher.Wait()
 	return err

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -37,7 +37,7 @@ func (s *soak) settle(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := scene.Pause(ctx, settledAfter); err != nil { // for a Job that nobody asked for
+	if err := sjtest.Pause(ctx, settledAfter); err != nil { // for a Job that nobody asked for
 		return err
 	}
 	return s.check()
@@ -47,7 +47,7 @@ func (s *soak) settle(ctx context.Context) error {
 func (q *queue) awaitDue(ctx context.Context) error {
 	var due, present int
 	err := q.await(ctx, func(depth int) bool {
-		due, present = min(depth, q.limit()), len(q.witness.Unfinished())
+		due, present = min(depth, q.limit()), len(q.jobs.Unfinished())
 		return present >= due
 	})
 	if err != nil {
@@ -61,7 +61,7 @@ func (q *queue) drain(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var working errgroup.Group
 	working.Go(func() error { return q.work(ctx, drainGap) })
-	err := q.await(ctx, func(depth int) bool { return depth == 0 && len(q.witness.Unfinished()) == 0 })
+	err := q.await(ctx, func(depth int) bool { return depth == 0 && len(q.jobs.Unfinished()) == 0 })
 	cancel()
 	if failed := working.Wait(); failed != nil {
 		return failed
@@ -74,18 +74,18 @@ func (q *queue) drain(ctx context.Context) error {
 
 // probe pushes a few messages to an empty queue, and waits for exactly their Jobs.
 func (q *queue) probe(ctx context.Context) error {
-	before := q.witness.Created()
+	before := q.jobs.Created()
 	q.push(ctx, probes)
 	if err := q.awaitDue(ctx); err != nil {
 		return err
 	}
-	if err := scene.Pause(ctx, settledAfter); err != nil {
+	if err := sjtest.Pause(ctx, settledAfter); err != nil {
 		return err
 	}
-	if err := q.witness.CatchUp(ctx); err != nil {
+	if err := q.jobs.Sync(ctx); err != nil {
 		return err
 	}
-	if created := q.witness.Created() - before; created != probes {
+	if created := q.jobs.Created() - before; created != probes {
 		return fmt.Errorf("ScaledJob %s has got %d Jobs for %d messages", q.Name, created, probes)
 	}
 	return nil
@@ -100,7 +100,7 @@ func (q *queue) await(ctx context.Context, holds func(depth int) bool) error {
 		if err == nil && holds(depth) {
 			return nil
 		}
-		if err := scene.Pause(ctx, pollInterval); err != nil {
+		if err := sjtest.Pause(ctx, pollInterval); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/prometheus"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/suites/faults"
 )
 
@@ -240,7 +240,7 @@ func (s *soak) newRandom() *rand.Rand { return rand.New(rand.NewPCG(s.random.Uin
 // watchOver holds the Jobs against the messages all the time, and reports now and then.
 func (s *soak) watchOver(ctx context.Context) error {
 	reported := time.Now()
-	for scene.Pause(ctx, checkInterval) == nil {
+	for sjtest.Pause(ctx, checkInterval) == nil {
 		if err := s.check(); err != nil {
 			return err
 		}
@@ -286,8 +286,8 @@ func (s *soak) sums() string {
 	var pushed, created, unfinished int
 	for _, q := range s.queues {
 		pushed += q.Pushed()
-		created += q.witness.Created()
-		unfinished += len(q.witness.Unfinished())
+		created += q.jobs.Created()
+		unfinished += len(q.jobs.Unfinished())
 	}
 	return fmt.Sprintf("%d messages, %d Jobs (%d unfinished), %d faults, %d ScaledJobs that came and went",
 		pushed, created, unfinished, s.faults.Load(), s.guests.Load())

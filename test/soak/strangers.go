@@ -28,11 +28,11 @@ func (s *soak) listen() error {
 // haveStrangers has a ScaledJob name each stranger until ctx ends. No message comes
 // to them, and no Job may come of them.
 func (s *soak) haveStrangers(ctx context.Context) error {
-	witnessed, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	watched, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	var lured []*queue
 	for i, stranger := range s.strangers {
-		q, err := s.newQueue(witnessed, fmt.Sprintf("stranger-%d", i), stranger.Addr(), guestMessages)
+		q, err := s.newQueue(watched, fmt.Sprintf("stranger-%d", i), stranger.Addr(), guestMessages)
 		if err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func (s *soak) haveStrangers(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	for _, q := range lured {
-		if err := errors.Join(q.check(), q.remove(witnessed)); err != nil {
+		if err := errors.Join(q.check(), q.remove(watched)); err != nil {
 			return err
 		}
 	}

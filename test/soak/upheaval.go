@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -60,7 +60,7 @@ func (s *soak) upheave(ctx context.Context, random *rand.Rand, all []upheaval) e
 
 // inTurn plays one after the other with pauses before each until ctx ends, all in an order of chance, and then all again.
 func inTurn[T any](ctx context.Context, random *rand.Rand, least, most time.Duration, all []T, play func(T) error) error {
-	for order := []int(nil); scene.Pause(ctx, between(random, least, most)) == nil; order = order[1:] {
+	for order := []int(nil); sjtest.Pause(ctx, between(random, least, most)) == nil; order = order[1:] {
 		if len(order) == 0 {
 			order = random.Perm(len(all))
 		}
@@ -78,7 +78,7 @@ func (s *soak) replaceOperator(ctx context.Context, random *rand.Rand, end func(
 	if err := end(s.setting.Operator); err != nil {
 		return err
 	}
-	if err := scene.Pause(ctx, between(random, 0, longestAbsence)); err != nil {
+	if err := sjtest.Pause(ctx, between(random, 0, longestAbsence)); err != nil {
 		return err
 	}
 	next, err := operator.Start(ctx, operator.Options{Cluster: s.setting.Control, Args: []string{"--polling-fallback-interval=0"}})
@@ -95,7 +95,7 @@ func (s *soak) restartAPIServer(ctx context.Context, _ *rand.Rand) error {
 	return s.setting.Control.RestartAPIServer(ctx)
 }
 
-// api is the way of all but the operator and the witnesses to the API server.
+// api is the way of all but the operator and the watches of Jobs to the API server.
 type api struct {
 	client.Client
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // A vital is measured at rest by many looks, since what is under way only adds to it. The looks go on until there were
@@ -27,7 +27,7 @@ func atRest(ctx context.Context, at *operator.Operator) (vitals, error) {
 		return vitals{}, err
 	}
 	for looks, done := 1, begun; looks < restLooks || done < begun+collections; looks++ {
-		if err := scene.Pause(ctx, restInterval); err != nil {
+		if err := sjtest.Pause(ctx, restInterval); err != nil {
 			return vitals{}, err
 		}
 		var now vitals

@@ -11,7 +11,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 	"miracle.dev/scaledjob-operator/hack/demo/view"
-	testscene "miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // performance is a scene that is being played. After an error it does, shows and checks nothing more.
@@ -43,7 +43,7 @@ func (p *performance) say(format string, args ...any) {
 }
 
 func (p *performance) pause(duration time.Duration) {
-	p.do(func(ctx context.Context) error { return testscene.Pause(ctx, duration) })
+	p.do(func(ctx context.Context) error { return sjtest.Pause(ctx, duration) })
 }
 
 // push pushes messages to empty queues.

@@ -12,7 +12,7 @@ import (
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 	"miracle.dev/scaledjob-operator/hack/demo/environment"
 	"miracle.dev/scaledjob-operator/hack/demo/script"
-	testscene "miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // plays are the scenes by their names.
@@ -49,7 +49,7 @@ func (s Stage) Play(ctx context.Context, scenes []script.Scene) ([]Result, error
 		if i == 0 {
 			s.explainPolling()
 		}
-		if err := testscene.Pause(ctx, s.Interlude); err != nil {
+		if err := sjtest.Pause(ctx, s.Interlude); err != nil {
 			return results, err
 		}
 	}

@@ -4,7 +4,11 @@
 // Package skip says which tests only make test-all runs.
 package skip
 
-import "testing"
+import (
+	"maps"
+	"slices"
+	"testing"
+)
 
 // UnderShort skips a test with -short, as make test runs. The reason says why make test can do without it.
 func UnderShort(tb testing.TB, reason string) {
@@ -12,4 +16,28 @@ func UnderShort(tb testing.TB, reason string) {
 	if testing.Short() {
 		tb.Skip("make test-all: " + reason)
 	}
+}
+
+// AllBut returns the rows of a matrix that this run tests: all of them, or with -short those that represent the others.
+func AllBut[R any](t *testing.T, all map[string]R, representatives ...string) map[string]R {
+	t.Helper()
+	names := AllNamedBut(t, slices.Sorted(maps.Keys(all)), func(name string) string { return name }, representatives...)
+	chosen := map[string]R{}
+	for _, name := range names {
+		chosen[name] = all[name]
+	}
+	return chosen
+}
+
+// AllNamedBut is AllBut for rows in an order, each with a name.
+func AllNamedBut[R any](t *testing.T, all []R, name func(R) string, representatives ...string) []R {
+	t.Helper()
+	chosen := slices.DeleteFunc(slices.Clone(all), func(row R) bool { return !slices.Contains(representatives, name(row)) })
+	if len(chosen) != len(representatives) {
+		t.Fatalf("not all of %q are rows of the test", representatives)
+	}
+	if !testing.Short() {
+		return all
+	}
+	return chosen
 }

@@ -29,22 +29,22 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scene is a proxy with an echo server behind it.
-type scene struct {
+// echoProxy is a proxy with an echo server behind it.
+type echoProxy struct {
 	*WithT
 	t     *testing.T
 	proxy *Proxy
 }
 
-func newScene(t *testing.T) *scene {
+func newEchoProxy(t *testing.T) *echoProxy {
 	t.Helper()
-	s := &scene{WithT: NewWithT(t), t: t}
+	s := &echoProxy{WithT: NewWithT(t), t: t}
 	s.proxy = New(t, s.serveEchos())
 	return s
 }
 
 // serveEchos starts a server that sends back what it gets, and returns its address.
-func (s *scene) serveEchos() string {
+func (s *echoProxy) serveEchos() string {
 	s.t.Helper()
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(s)
 	var running sync.WaitGroup
@@ -69,7 +69,7 @@ func (s *scene) serveEchos() string {
 }
 
 // dial makes a connection and sees that it is well.
-func (s *scene) dial() net.Conn {
+func (s *echoProxy) dial() net.Conn {
 	s.t.Helper()
 	conn := s.dialOnly()
 	s.send(conn, "well")
@@ -77,20 +77,20 @@ func (s *scene) dial() net.Conn {
 	return conn
 }
 
-func (s *scene) dialOnly() net.Conn {
+func (s *echoProxy) dialOnly() net.Conn {
 	s.t.Helper()
 	conn := must.Get(net.Dial("tcp", s.proxy.Addr()))(s)
 	s.t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
 
-func (s *scene) send(conn net.Conn, text string) {
+func (s *echoProxy) send(conn net.Conn, text string) {
 	s.t.Helper()
 	s.Expect(io.WriteString(conn, text)).Error().NotTo(HaveOccurred())
 }
 
 // expect reads text.
-func (s *scene) expect(conn net.Conn, text string) {
+func (s *echoProxy) expect(conn net.Conn, text string) {
 	s.t.Helper()
 	s.Expect(conn.SetReadDeadline(time.Now().Add(timeout))).To(Succeed())
 	got := make([]byte, len(text))
@@ -99,14 +99,14 @@ func (s *scene) expect(conn net.Conn, text string) {
 }
 
 // expectSilence sees that nothing arrives, not even an end.
-func (s *scene) expectSilence(conn net.Conn) {
+func (s *echoProxy) expectSilence(conn net.Conn) {
 	s.t.Helper()
 	s.Expect(conn.SetReadDeadline(time.Now().Add(quietPeriod))).To(Succeed())
 	s.Expect(conn.Read(make([]byte, 1))).Error().To(MatchError(os.ErrDeadlineExceeded))
 }
 
 // expectEnd reads until the connection ends, by this error.
-func (s *scene) expectEnd(conn net.Conn, end error) {
+func (s *echoProxy) expectEnd(conn net.Conn, end error) {
 	s.t.Helper()
 	s.Expect(conn.SetReadDeadline(time.Now().Add(timeout))).To(Succeed())
 	_, err := conn.Read(make([]byte, 1))
@@ -115,7 +115,7 @@ func (s *scene) expectEnd(conn net.Conn, end error) {
 
 func TestBytesPassBothWays(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newEchoProxy(t)
 	conn := s.dial()
 	sent := bytes.Repeat([]byte("0123456789"), 1<<20)
 	go func() { _, _ = conn.Write(sent) }()
@@ -133,7 +133,7 @@ func TestHeldBytesGoOn(t *testing.T) {
 	for name, direction := range map[string]Direction{"to server": ToServer, "to client": ToClient, "both": Both} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newEchoProxy(t)
 			before := s.dial()
 			s.proxy.Hold(direction)
 			during := s.dialOnly()
@@ -150,7 +150,7 @@ func TestHeldBytesGoOn(t *testing.T) {
 
 func TestSparedConnectionsGoOn(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newEchoProxy(t)
 	const source = "127.0.0.2"
 	held := s.dial()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
@@ -169,7 +169,7 @@ func TestStrandedConnectionsStaySo(t *testing.T) {
 	for name, direction := range map[string]Direction{"to server": ToServer, "to client": ToClient, "both": Both} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newEchoProxy(t)
 			stranded := s.dial()
 			s.proxy.Strand(direction)
 			s.send(stranded, "lost")
@@ -183,7 +183,7 @@ func TestStrandedConnectionsStaySo(t *testing.T) {
 
 func TestStreamStallsInTheMiddle(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newEchoProxy(t)
 	conn := s.dial()
 	s.proxy.StrandAfter(3)
 	s.send(conn, "message")
@@ -194,7 +194,7 @@ func TestStreamStallsInTheMiddle(t *testing.T) {
 
 func TestStreamIsCutInTheMiddle(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newEchoProxy(t)
 	conn := s.dial()
 	s.proxy.CutAfter(3)
 	s.send(conn, "message")
@@ -205,7 +205,7 @@ func TestStreamIsCutInTheMiddle(t *testing.T) {
 
 func TestStreamsOfNewConnectionsAreCutInTheMiddle(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newEchoProxy(t)
 	open := s.dial()
 	s.proxy.CutNewAfter(len("well") + 3)
 	conn := s.dial()
@@ -222,7 +222,7 @@ func TestStreamsOfNewConnectionsAreCutInTheMiddle(t *testing.T) {
 
 func TestConnectionsAreEnded(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newEchoProxy(t)
 	conn := s.dial()
 	s.proxy.Cut()
 	s.expectEnd(conn, io.EOF)
@@ -234,7 +234,7 @@ func TestConnectionsAreEnded(t *testing.T) {
 
 func TestNewConnectionsAreRefused(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newEchoProxy(t)
 	before := s.dial()
 	s.Expect(s.proxy.Refuse()).To(Succeed())
 	s.Expect(net.Dial("tcp", s.proxy.Addr())).Error().To(MatchError(syscall.ECONNREFUSED))
@@ -246,7 +246,7 @@ func TestNewConnectionsAreRefused(t *testing.T) {
 
 func TestBytesAreDelayed(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newEchoProxy(t)
 	conn := s.dial()
 	s.proxy.Delay(quietPeriod)
 	begun := time.Now()
@@ -278,7 +278,7 @@ func dialAndRead(address string) error {
 
 func TestCloseEndsEverything(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newEchoProxy(t)
 	held, stranded := s.dial(), s.dial()
 	s.proxy.Strand(Both)
 	s.proxy.Hold(Both)

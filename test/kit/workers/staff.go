@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // Span is from the least to the most that something may take.
@@ -33,10 +33,10 @@ type Pace struct{ StartUp, Claim, Work Span }
 type Staff struct {
 	Kind Kind
 	Pace Pace
-	// API is where the Jobs are, Namespace theirs, and Witness sees each of them.
+	// API is where the Jobs are, Namespace theirs, and Jobs sees each of them.
 	API       client.Client
 	Namespace string
-	Witness   *witness.Witness
+	Jobs      *jobwatch.Watch
 
 	Ledger
 }
@@ -55,7 +55,7 @@ func (s *Staff) Push(ctx context.Context, messages int) error {
 func (s *Staff) Work(ctx context.Context) error {
 	shift, working := errgroup.WithContext(ctx)
 	for n := 1; ; n++ {
-		job, err := s.Witness.Job(working, n)
+		job, err := s.Jobs.Job(working, n)
 		if err != nil {
 			break // One has failed, or the shift is over.
 		}
@@ -70,14 +70,14 @@ func (s *Staff) Work(ctx context.Context) error {
 // contain does what the container of a Job does.
 func (s *Staff) contain(ctx context.Context, job string) error {
 	key := client.ObjectKey{Namespace: s.Namespace, Name: job}
-	if err := scene.Pause(ctx, s.Pace.StartUp.random()); err != nil {
+	if err := sjtest.Pause(ctx, s.Pace.StartUp.random()); err != nil {
 		return err
 	}
 	ready := time.Now()
-	if err := witness.Ready(ctx, s.API, key); err != nil {
+	if err := jobwatch.Ready(ctx, s.API, key); err != nil {
 		return err
 	}
-	if err := scene.Pause(ctx, s.Pace.Claim.random()); err != nil {
+	if err := sjtest.Pause(ctx, s.Pace.Claim.random()); err != nil {
 		return err
 	}
 	message, found, err := s.Kind.Take(ctx, job)
@@ -90,12 +90,12 @@ func (s *Staff) contain(ctx context.Context, job string) error {
 			return err
 		}
 	}
-	return witness.Complete(ctx, s.API, key)
+	return jobwatch.Complete(ctx, s.API, key)
 }
 
 // serve works on a message.
 func (s *Staff) serve(ctx context.Context, message Message) error {
-	if err := scene.Pause(ctx, s.Pace.Work.random()); err != nil {
+	if err := sjtest.Pause(ctx, s.Pace.Work.random()); err != nil {
 		return err
 	}
 	if err := message.Finish(ctx); err != nil {

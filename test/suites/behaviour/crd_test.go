@@ -33,7 +33,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // A control plane has one CRD, so that these take turns in one of their own. In the beginning there is none.
@@ -70,13 +70,13 @@ func operatorStartsBeforeItsCRD(t *testing.T, control *cluster.Cluster) {
 	g.Expect(operator.Install(t.Context(), control)).To(Succeed())
 	awaitReady(t, early)
 	redis := redistest.New(t, redistest.Options{})
-	s := &scene.ScaledJob{
+	s := &sjtest.ScaledJob{
 		API: admin, Redis: redis.Client(), Address: redis.Addr(), Namespace: metav1.NamespaceDefault, Name: "worker", Queue: "emails",
 	}
 	g.Expect(s.Create(t.Context())).To(Succeed())
 	g.Expect(s.Observe(t.Context(), control.Config(), s.Due)).To(Succeed())
 	g.Expect(s.Push(t.Context(), 1)).To(Succeed())
-	g.Eventually(s.Witness.Created).Should(Equal(1))
+	g.Eventually(s.Jobs.Created).Should(Equal(1))
 	g.Expect(strings.Count(early.Logs(), "waiting for their CRD")).To(Equal(1))
 	expectEnd(t, early)
 }
@@ -298,7 +298,7 @@ func crdIsInstalledAgain(s *olderCluster) {
 	s.Eventually(func() bool {
 		return apierrors.IsNotFound(s.admin.Get(s.t.Context(), client.ObjectKeyFromObject(crd), crd))
 	}).Should(BeTrue())
-	s.Expect(scene.Pause(s.t.Context(), 5*time.Second)).To(Succeed()) // for the operator to notice
+	s.Expect(sjtest.Pause(s.t.Context(), 5*time.Second)).To(Succeed()) // for the operator to notice
 
 	s.installSchema()
 	s.Eventually(func() error {

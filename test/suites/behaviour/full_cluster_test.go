@@ -12,7 +12,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // makeReady lets the Pod of a pending Job become ready.
@@ -28,12 +28,12 @@ func (s *scaledJob) makeReady() {
 func TestOnlySoManyJobsArePending(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), never, func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxPendingReplicas = new(int32(2)) })
+	s.create(sjtest.Polling(sjtest.Never), never, func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxPendingReplicas = new(int32(2)) })
 	s.awaitSubscription()
 	s.Push(5)
 	s.expectJobsEver(2)
 	s.expectCondition(scaledjobv1.ConditionScalingLimited, metav1.ConditionTrue, scaledjobv1.ReasonAtMaxPending)
-	s.Update(scene.Polling(scene.Never))
+	s.Update(sjtest.Polling(sjtest.Never))
 
 	s.makeReady()
 	s.Eventually(s.jobsEver).Should(Equal(3))
@@ -53,12 +53,12 @@ func TestAFreePlaceOfAQuotaIsForOthersToo(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
 	s.allowJobs(1)
-	s.create(scene.Polling(scene.Never))
+	s.create(sjtest.Polling(sjtest.Never))
 	s.awaitSubscription()
 	s.Push(1)
 	s.Eventually(s.jobsEver).Should(Equal(1))
 	other := s.another("other")
-	other.create(scene.Polling(scene.Never))
+	other.create(sjtest.Polling(sjtest.Never))
 	other.Push(1)
 	other.expectCondition(scaledjobv1.ConditionScalingLimited, metav1.ConditionTrue, scaledjobv1.ReasonCreateRefused)
 	other.Eventually(func() *metav1.Time { return other.Status().CreationPausedUntil }).ShouldNot(BeNil())

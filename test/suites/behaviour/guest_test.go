@@ -19,7 +19,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
@@ -55,7 +55,7 @@ func newGuests(t *testing.T, args ...string) *guests {
 	g := &guests{scaledJob: s}
 	for i := range guestQueues {
 		one := s.another(fmt.Sprint("guest-", i))
-		one.Create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) {
+		one.Create(sjtest.Polling(sjtest.Never), func(spec *scaledjobv1.ScaledJobSpec) {
 			spec.QueueName = ""
 			spec.Queues = []scaledjobv1.Queue{{Name: one.Queue}, {Name: one.Queue + ":high"}}
 		})

@@ -25,7 +25,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/redistest/rediscli"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -50,13 +50,13 @@ const allEvents = "Kglszht"
 var (
 	// shared is what most tests share. Pods run in its control plane.
 	shared struct {
-		*scene.ControlPlane
+		*sjtest.ControlPlane
 
 		operator *operator.Operator
 		redis    *redistest.Server
 	}
 	// withoutOperator is the control plane of tests that start operators themselves.
-	withoutOperator *scene.ControlPlane
+	withoutOperator *sjtest.ControlPlane
 )
 
 func TestMain(m *testing.M) {
@@ -72,7 +72,7 @@ func start(ctx context.Context) error {
 	var group errgroup.Group
 	group.Go(func() error { return startShared(ctx) })
 	group.Go(func() (err error) {
-		withoutOperator, err = scene.NewControlPlane(ctx, cluster.Options{Log: os.Stderr})
+		withoutOperator, err = sjtest.NewControlPlane(ctx, cluster.Options{Log: os.Stderr})
 		return err
 	})
 	return group.Wait()
@@ -81,7 +81,7 @@ func start(ctx context.Context) error {
 func startShared(ctx context.Context) error {
 	return must.Try(func(g gomega.Gomega) {
 		shared.redis = must.Get(redistest.Start(ctx, redistest.Options{Events: allEvents, Log: os.Stderr}))(g)
-		shared.ControlPlane = must.Get(scene.NewControlPlane(ctx, cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}))(g)
+		shared.ControlPlane = must.Get(sjtest.NewControlPlane(ctx, cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}))(g)
 		shared.operator = must.Get(operator.Start(ctx, operator.Options{
 			Cluster: shared.Cluster, Args: []string{noFallback}, Log: os.Stderr,
 		}))(g)

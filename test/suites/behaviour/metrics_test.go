@@ -19,13 +19,13 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 func TestMetricsOfAScaledJobLastAsLongAsItDoes(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), scene.AtMost(2), func(spec *scaledjobv1.ScaledJobSpec) {
+	s.create(sjtest.Polling(sjtest.Never), sjtest.AtMost(2), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.BackoffLimit = new(int32(0))
 	})
 	s.awaitSubscription()
@@ -66,7 +66,7 @@ func TestMissedNotificationsAreCounted(t *testing.T) {
 	t.Parallel()
 	silent := redistest.Options{Events: redistest.NoEvents, Args: denied("-config").Args}
 	s := newScaledJobOn(t, redistest.New(t, silent))
-	s.create(scene.Polling(1), scene.AtMost(0))
+	s.create(sjtest.Polling(1), sjtest.AtMost(0))
 	s.awaitSubscription()
 	s.Eventually(func() map[string]float64 {
 		s.Push(1)

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 func (s *scaledJob) delete(policy metav1.DeletionPropagation) {
@@ -62,7 +62,7 @@ func TestOrphanedJobsRunOnAndAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
 	const jobs = 20
-	s.create(scene.Polling(1), scene.AtMost(jobs))
+	s.create(sjtest.Polling(1), sjtest.AtMost(jobs))
 	s.pushOn()
 	s.expectJobsEver(jobs)
 	s.delete(metav1.DeletePropagationOrphan)

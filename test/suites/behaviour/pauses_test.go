@@ -18,11 +18,12 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // ending lets every Pod end at once, in the way that the annotation says.
-func ending(annotation string) scene.Change {
+func ending(annotation string) sjtest.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.BackoffLimit = new(int32(0))
 		spec.JobTemplate.Spec.Template.Spec.RestartPolicy = "Never"
@@ -59,7 +60,7 @@ func TestJobsThatComeToNothingPauseCreationUntilTheTemplateIsCorrected(t *testin
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)
-			s.create(scene.Polling(1), ending(outcome))
+			s.create(sjtest.Polling(1), ending(outcome))
 			s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
 			start := time.Now()
 			s.Push(messages)
@@ -88,7 +89,7 @@ func TestControlJobsThatTakeMessages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)
-			s.create(scene.Polling(scene.Never), scene.AtMost(limit))
+			s.create(sjtest.Polling(sjtest.Never), sjtest.AtMost(limit))
 			s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
 			s.Push(limit + rounds)
 			ended := map[types.UID]bool{}
@@ -141,7 +142,7 @@ func TestPauseSurvivesARestartWithoutAnyJob(t *testing.T) {
 	t.Parallel()
 	const messages, restarts = 5, 3
 	s := newScaledJobWithoutOperator(t)
-	s.create(scene.Polling(1), func(spec *scaledjobv1.ScaledJobSpec) {
+	s.create(sjtest.Polling(1), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.TTLSecondsAfterFinished = new(int32(0))
 		spec.SuccessfulJobsHistoryLimit, spec.FailedJobsHistoryLimit = new(int32(0)), new(int32(0))
 	})
@@ -174,12 +175,12 @@ func TestPauseSurvivesARestartWithoutAnyJob(t *testing.T) {
 func TestWorkersWithoutAMessagePauseCreation(t *testing.T) {
 	t.Parallel()
 	const minimum = 2
-	for name, c := range scene.Rows(t, map[string]struct {
+	for name, c := range skip.AllBut(t, map[string]struct {
 		mode  scaledjobv1.ScalingMode
-		learn scene.Change
+		learn sjtest.Change
 	}{
-		"events":   {scaledjobv1.ModeEvents, scene.Polling(scene.Never)},
-		"tracking": {scaledjobv1.ModeTracking, scene.Tracking},
+		"events":   {scaledjobv1.ModeEvents, sjtest.Polling(sjtest.Never)},
+		"tracking": {scaledjobv1.ModeTracking, sjtest.Tracking},
 		"polling": {scaledjobv1.ModePolling, func(spec *scaledjobv1.ScaledJobSpec) {
 			spec.Notifications, spec.PollingIntervalSeconds = scaledjobv1.NotificationsDisabled, 1
 		}},
@@ -187,14 +188,14 @@ func TestWorkersWithoutAMessagePauseCreation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)
-			s.create(c.learn, ending(cluster.PodSucceedAfter), scene.AtMost(0))
+			s.create(c.learn, ending(cluster.PodSucceedAfter), sjtest.AtMost(0))
 			s.Eventually(func() scaledjobv1.ScalingMode {
 				s.Push(1) // The first change shows that the server reports changes.
 				return s.Status().Mode
 			}).Should(Equal(c.mode))
 			s.empty()
 			start := time.Now()
-			s.Update(scene.AtMost(5*minimum), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = minimum })
+			s.Update(sjtest.AtMost(5*minimum), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = minimum })
 			s.expectLimit(scaledjobv1.ReasonNoProgress)
 			// The first Jobs do not count if the operator has not settled on its source of events before they are
 			// there.

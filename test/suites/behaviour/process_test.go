@@ -19,7 +19,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // newScaledJobWithoutOperator returns a ScaledJob without an operator, and with a Redis server of its own.
@@ -40,7 +40,7 @@ func (s *scaledJob) operate(args ...string) *operator.Operator {
 func TestSecondReplicaStandsByAndTakesOver(t *testing.T) {
 	t.Parallel()
 	s := newScaledJobWithoutOperator(t)
-	s.create(scene.Polling(scene.Never))
+	s.create(sjtest.Polling(sjtest.Never))
 	election := []string{"--leader-elect", "--leader-election-namespace=" + operator.Namespace}
 	first := s.operate(election...)
 	s.awaitSubscription()
@@ -73,7 +73,7 @@ func TestProbesDoNotAskForRedis(t *testing.T) {
 	t.Parallel()
 	s := newScaledJobWithoutOperator(t)
 	s.Expect(s.redis.Kill()).To(Succeed())
-	s.create(scene.Polling(1))
+	s.create(sjtest.Polling(1))
 	s.Operator = s.operate()
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
 	for _, path := range []string{"/healthz", "/readyz"} {
@@ -140,7 +140,7 @@ func TestTwoInstallationsInOneNamespace(t *testing.T) {
 	a.operateFor(both[0], "blue")
 	a.operateFor(both[1], "green")
 	for _, s := range both {
-		s.create(scene.Polling(scene.Never))
+		s.create(sjtest.Polling(sjtest.Never))
 		s.awaitSubscription()
 		s.Push(20)
 	}

@@ -11,7 +11,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // allTypes are the flags by which Redis announces the growth of keys of every type.
@@ -22,12 +22,12 @@ func allTypes(t *testing.T) *redistest.Server {
 
 // withQueues counts these keys, which are named after the namespace where the name is empty, and looks at them only if
 // asked to.
-func (s *scaledJob) withQueues(queues ...scaledjobv1.Queue) scene.Change {
+func (s *scaledJob) withQueues(queues ...scaledjobv1.Queue) sjtest.Change {
 	for i := range queues {
 		queues[i].Name = s.Queue + queues[i].Name
 	}
 	return func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.QueueName, spec.Queues, spec.PollingIntervalSeconds = "", queues, scene.Never
+		spec.QueueName, spec.Queues, spec.PollingIntervalSeconds = "", queues, sjtest.Never
 	}
 }
 
@@ -35,7 +35,7 @@ func (s *scaledJob) withQueues(queues ...scaledjobv1.Queue) scene.Change {
 func TestMessagesOfEveryKindGetTheirJobsAtOnce(t *testing.T) {
 	t.Parallel()
 	server := allTypes(t)
-	for name, kind := range scene.QueueKinds() {
+	for name, kind := range sjtest.QueueKinds() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJobOn(t, server)

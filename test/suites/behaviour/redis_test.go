@@ -13,7 +13,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // While Redis is away, no Job is created, what needs no Redis is reported, and nothing but the connection reports
@@ -21,7 +21,7 @@ import (
 func TestOutageOfRedisStopsCreationAndItsEndResumesIt(t *testing.T) {
 	t.Parallel()
 	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
-	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 2 })
+	s.create(sjtest.Polling(sjtest.Never), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 2 })
 	s.Eventually(s.jobsEver).Should(Equal(2))
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionTrue, scaledjobv1.ReasonConnected)
 	s.awaitSubscription()
@@ -37,7 +37,7 @@ func TestOutageOfRedisStopsCreationAndItsEndResumesIt(t *testing.T) {
 	s.expectJobsEver(2)
 	s.Eventually(s.Status).Should(HaveField("ActiveJobs", BeEquivalentTo(1)), "what needs no queue is reported")
 
-	s.Update(scene.Polling(scene.Never))
+	s.Update(sjtest.Polling(sjtest.Never))
 	s.Expect(s.redis.Restart(t.Context())).To(Succeed())
 	s.Push(4)
 	s.Eventually(s.jobsEver).Should(Equal(5))
@@ -54,7 +54,7 @@ func TestOutageOfRedisStopsCreationAndItsEndResumesIt(t *testing.T) {
 func TestEveryCommandThatMakesAListLongerGivesJobs(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never))
+	s.create(sjtest.Polling(sjtest.Never))
 	s.awaitSubscription()
 	key, source, ctx := s.Queue, "{"+s.Queue+"}:source", t.Context()
 	for i, command := range [][]any{
@@ -86,7 +86,7 @@ func TestMovedQueueIsFollowed(t *testing.T) {
 	for name, move := range map[string]func(*scaledJob) *scaledJob{
 		"to another address": func(s *scaledJob) *scaledJob {
 			moved := s.withServer(redistest.New(s.t, redistest.Options{}))
-			moved.Update(scene.At(moved.redis.Addr()))
+			moved.Update(sjtest.At(moved.redis.Addr()))
 			return moved
 		},
 		"to another key": func(s *scaledJob) *scaledJob {
@@ -99,7 +99,7 @@ func TestMovedQueueIsFollowed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)
-			s.create(scene.Polling(scene.Never))
+			s.create(sjtest.Polling(sjtest.Never))
 			s.awaitSubscription()
 			moved := move(s)
 			moved.awaitSubscription()
@@ -124,7 +124,7 @@ func denied(rules ...string) redistest.Options {
 func TestAQuotaKeepsTheTemplateFromBeingChecked(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never))
+	s.create(sjtest.Polling(sjtest.Never))
 	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
 	s.allowJobs(0)
 	s.Update(image("other"))
@@ -138,7 +138,7 @@ func TestNotificationsAreConfiguredOnRequest(t *testing.T) {
 	t.Parallel()
 	s := newScaledJobIn(t, withoutOperator, redistest.New(t, redistest.Options{Events: "Ex"}))
 	s.Operator = s.operate("--configure-redis-notifications")
-	s.create(scene.Polling(scene.Never))
+	s.create(sjtest.Polling(sjtest.Never))
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
 	flags := must.Get(s.redis.Client().ConfigGet(t.Context(), "notify-keyspace-events").Result())(s)
 	s.Expect(strings.Split(flags["notify-keyspace-events"], "")).To(ConsistOf("K", "E", "l", "g", "x"))
@@ -151,7 +151,7 @@ func TestQueueWithoutNotificationsIsReadAtTheFallbackInterval(t *testing.T) {
 	t.Parallel()
 	s := newScaledJobIn(t, withoutOperator, redistest.New(t, redistest.Options{Events: redistest.NoEvents}))
 	s.Operator = s.operate("--polling-fallback-interval=1s")
-	s.create(scene.Polling(scene.Never))
+	s.create(sjtest.Polling(sjtest.Never))
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured)
 	s.Push(2)
 	s.Eventually(s.jobsEver).Should(Equal(2))

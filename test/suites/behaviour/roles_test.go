@@ -21,7 +21,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // account is a ServiceAccount in a namespace of its own that has no permissions yet.
@@ -92,7 +92,7 @@ func TestRolesInTheWatchedNamespacesAreEnough(t *testing.T) {
 	early := startEarly(t, a.access, append(a.election(), "--watch-namespaces="+one.Namespace+","+two.Namespace)...)
 	awaitReady(t, early)
 	for _, s := range []*scaledJob{one, two} {
-		s.create(scene.Polling(1))
+		s.create(sjtest.Polling(1))
 		s.Push(2)
 		s.Eventually(s.jobsEver).Should(Equal(2))
 	}
@@ -125,7 +125,7 @@ func TestOperatorWaitsForItsPermissions(t *testing.T) {
 	a.Expect(err).To(HaveOccurred())
 	a.grant(a.namespace, a.rules("Role"))
 	awaitReady(t, early)
-	two.create(scene.Polling(1))
+	two.create(sjtest.Polling(1))
 	two.Push(1)
 	two.Eventually(two.jobsEver).Should(Equal(1))
 }
@@ -137,7 +137,7 @@ func TestRightToWriteStatusesIsLost(t *testing.T) {
 	binding := a.grant(s.Namespace, a.rules("ClusterRole"))
 	early := startEarly(t, a.access, "--watch-namespaces="+s.Namespace)
 	awaitReady(t, early)
-	s.create(scene.Polling(1))
+	s.create(sjtest.Polling(1))
 	s.Push(1)
 	s.Eventually(s.jobsEver).Should(Equal(1))
 

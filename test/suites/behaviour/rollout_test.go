@@ -23,7 +23,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/must"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/webhook"
 )
 
@@ -32,7 +32,7 @@ func replacing(spec *scaledjobv1.ScaledJobSpec) {
 	spec.Rollout = scaledjobv1.Rollout{Strategy: scaledjobv1.RolloutImmediate}
 }
 
-func image(name string) scene.Change {
+func image(name string) sjtest.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = name }
 }
 
@@ -57,7 +57,7 @@ func TestAnEditedTemplateReplacesJobsWhereThatIsAskedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)
-			s.create(scene.Polling(scene.Never), running, replacing, func(spec *scaledjobv1.ScaledJobSpec) {
+			s.create(sjtest.Polling(sjtest.Never), running, replacing, func(spec *scaledjobv1.ScaledJobSpec) {
 				spec.Rollout.PropagationPolicy = policy
 			})
 			s.Push(3)
@@ -103,7 +103,7 @@ func (s *scaledJob) ready(job *batchv1.Job) (int32, error) {
 func TestAJobThatStartsAtTheLastMomentStays(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), never, unstarted)
+	s.create(sjtest.Polling(sjtest.Never), never, unstarted)
 	s.Push(2)
 	s.Eventually(s.images).Should(HaveExactElements("none", "none"))
 	late := s.job()
@@ -155,7 +155,7 @@ func (s *scaledJob) forbid(operation registrationv1.OperationType, expression st
 func TestJobsStayWhereAPolicyForbidsThoseOfTheNewTemplate(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), running, replacing)
+	s.create(sjtest.Polling(sjtest.Never), running, replacing)
 	s.Push(3)
 	s.Eventually(s.images).Should(HaveExactElements("none", "none", "none"))
 	s.forbid(registrationv1.Create, "object.spec.template.spec.containers[0].image != 'forbidden'")
@@ -175,7 +175,7 @@ func TestJobsStayWhereAPolicyForbidsThoseOfTheNewTemplate(t *testing.T) {
 func TestAJobThatMayNotBeDeletedKeepsNoOtherFromBeingPruned(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	s.create(scene.Polling(1), scene.AtMost(1), func(spec *scaledjobv1.ScaledJobSpec) {
+	s.create(sjtest.Polling(1), sjtest.AtMost(1), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.SuccessfulJobsHistoryLimit = new(int32(0))
 	})
 	s.Push(1)

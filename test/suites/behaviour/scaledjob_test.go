@@ -24,14 +24,14 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // scaledJob is a ScaledJob that a test has to itself, in a namespace that it has to itself.
 type scaledJob struct {
 	*WithT
-	*scene.Test
-	*scene.ControlPlane
+	*sjtest.Test
+	*sjtest.ControlPlane
 
 	t     *testing.T
 	redis *redistest.Server
@@ -52,7 +52,7 @@ func newScaledJobOn(t *testing.T, server *redistest.Server) *scaledJob {
 }
 
 // newScaledJobIn returns a ScaledJob that is yet to get its operator.
-func newScaledJobIn(t *testing.T, in *scene.ControlPlane, server *redistest.Server) *scaledJob {
+func newScaledJobIn(t *testing.T, in *sjtest.ControlPlane, server *redistest.Server) *scaledJob {
 	t.Helper()
 	namespace, err := in.Cluster.CreateNamespace(t.Context(), "test")
 	if err != nil {
@@ -62,11 +62,11 @@ func newScaledJobIn(t *testing.T, in *scene.ControlPlane, server *redistest.Serv
 }
 
 // newScaledJobOf returns a ScaledJob of this namespace.
-func newScaledJobOf(t *testing.T, in *scene.ControlPlane, server *redistest.Server, namespace string) *scaledJob {
+func newScaledJobOf(t *testing.T, in *sjtest.ControlPlane, server *redistest.Server, namespace string) *scaledJob {
 	t.Helper()
 	return &scaledJob{
 		WithT: NewWithT(t), ControlPlane: in, t: t, redis: server,
-		Test: scene.NewTest(t, timeout, &scene.ScaledJob{
+		Test: sjtest.NewTest(t, timeout, &sjtest.ScaledJob{
 			API: in.API, Redis: server.Client(), Address: server.Addr(),
 			Namespace: namespace, Name: "worker", Queue: namespace + ":queue",
 		}),
@@ -77,7 +77,7 @@ func newScaledJobOf(t *testing.T, in *scene.ControlPlane, server *redistest.Serv
 func (s *scaledJob) another(name string) *scaledJob {
 	s.t.Helper()
 	other := *s
-	other.Test = scene.NewTest(s.t, timeout, s.Neighbour(name, s.Namespace+":"+name))
+	other.Test = sjtest.NewTest(s.t, timeout, s.Neighbour(name, s.Namespace+":"+name))
 	return &other
 }
 
@@ -90,9 +90,9 @@ func (s *scaledJob) withServer(server *redistest.Server) *scaledJob {
 
 // create creates the ScaledJob, one Job with a Pod to a message unless changes say otherwise. At the end of the test it
 // is deleted.
-func (s *scaledJob) create(changes ...scene.Change) {
+func (s *scaledJob) create(changes ...sjtest.Change) {
 	s.t.Helper()
-	s.Create(append([]scene.Change{withPods}, changes...)...)
+	s.Create(append([]sjtest.Change{withPods}, changes...)...)
 }
 
 // withPods has Kubernetes run a Pod for each Job, and leaves the polling interval to its default.
@@ -154,7 +154,7 @@ func (s *scaledJob) expectJobsEver(count int) {
 // awaitResyncs returns after three more reconciles of the ScaledJob. For those it sets the least polling interval.
 func (s *scaledJob) awaitResyncs() {
 	s.t.Helper()
-	s.Update(scene.Polling(1))
+	s.Update(sjtest.Polling(1))
 	s.AwaitReconciles(3)
 }
 
@@ -231,7 +231,7 @@ func (s *scaledJob) events(reason string) int {
 	count := 0
 	for _, event := range all {
 		if event.Reason == reason {
-			count += scene.Times(&event)
+			count += sjtest.Times(&event)
 		}
 	}
 	return count
@@ -249,7 +249,7 @@ func newNamespace(t *testing.T) string {
 // onceByEvents is a spec by which a Job has one Pod, which is not tried again, and the operator hears of messages by
 // notifications alone.
 func onceByEvents(spec *scaledjobv1.ScaledJobSpec) {
-	spec.PollingIntervalSeconds = scene.Never
+	spec.PollingIntervalSeconds = sjtest.Never
 	spec.JobTemplate.Spec.BackoffLimit = new(int32)
 	spec.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 }
@@ -261,7 +261,7 @@ func (s *scaledJob) kubectl(args ...string) string {
 }
 
 // edit changes the spec, and returns when the operator has acted on the change.
-func (s *scaledJob) edit(changes ...scene.Change) {
+func (s *scaledJob) edit(changes ...sjtest.Change) {
 	s.t.Helper()
 	s.Update(changes...)
 	generation := s.Get().Generation

@@ -10,13 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 func TestThirtyPushesAtThresholdTenGiveExactlyThreeJobs(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 10 })
+	s.create(sjtest.Polling(sjtest.Never), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 10 })
 	s.awaitSubscription()
 	s.Push(30)
 	s.expectJobsEver(3)
@@ -32,14 +32,14 @@ func TestThirtyPushesAtThresholdTenGiveExactlyThreeJobs(t *testing.T) {
 func TestNoMoreThanMaxReplicasAreActive(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), scene.AtMost(4))
+	s.create(sjtest.Polling(sjtest.Never), sjtest.AtMost(4))
 	s.Push(50)
 	s.expectJobsEver(4)
 	s.expectCondition(scaledjobv1.ConditionScalingLimited, metav1.ConditionTrue, scaledjobv1.ReasonAtMaxReplicas)
 	s.Expect(s.Status()).To(HaveField("DesiredJobs", HaveValue(BeEquivalentTo(4))))
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
 
-	s.Update(scene.AtMost(6))
+	s.Update(sjtest.AtMost(6))
 	s.expectJobsEver(6)
 	s.empty()
 	s.expectCondition(scaledjobv1.ConditionScalingLimited, metav1.ConditionFalse, scaledjobv1.ReasonNotLimited)
@@ -50,14 +50,14 @@ func TestNoMoreThanMaxReplicasAreActive(t *testing.T) {
 func TestNotificationsCanBeDisabledAndEnabled(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never))
+	s.create(sjtest.Polling(sjtest.Never))
 	s.awaitSubscription()
-	s.Update(scene.Polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsDisabled })
+	s.Update(sjtest.Polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsDisabled })
 	s.Eventually(s.Subscribers).Should(BeZero())
 	s.AwaitReconciles(3)
 	s.Push(1)
 	s.Eventually(s.jobsEver).Should(Equal(1))
-	s.Update(scene.Polling(scene.Never))
+	s.Update(sjtest.Polling(sjtest.Never))
 	s.awaitQuiet()
 	s.Push(1)
 	s.Consistently(s.jobsEver).Should(Equal(1))
@@ -78,7 +78,7 @@ func TestQueueIsDrainedByExactlyTheJobsThatAreDue(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)
 			const limit = 5
-			s.create(onceByEvents, scene.AtMost(limit), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = int64(test.perJob) })
+			s.create(onceByEvents, sjtest.AtMost(limit), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = int64(test.perJob) })
 			s.Expect(s.Observe(t.Context(), s.Cluster.Config(), func() int { return limit })).To(Succeed())
 			s.startWorkers(test.perJob)
 			s.PushTogether(test.first)
@@ -86,8 +86,8 @@ func TestQueueIsDrainedByExactlyTheJobsThatAreDue(t *testing.T) {
 			s.PushTogether(test.second)
 			s.Eventually(s.Status).Should(BeDrained(test.jobs))
 			s.expectJobsEver(test.jobs)
-			s.Expect(s.Witness.CatchUp(t.Context())).To(Succeed())
-			s.Expect(s.Witness.Verdict()).To(BeEmpty(), "no more than maxReplicas at a time")
+			s.Expect(s.Jobs.Sync(t.Context())).To(Succeed())
+			s.Expect(s.Jobs.Violation()).To(BeEmpty(), "no more than maxReplicas at a time")
 			s.Expect(s.Status()).To(BeDrained(test.jobs))
 		})
 	}
@@ -116,7 +116,7 @@ func TestJobThatEndsBeforeItsMessageIsGoneHasASuccessor(t *testing.T) {
 	s.expectJobsEver(2)
 }
 
-func suspend(suspended bool) scene.Change {
+func suspend(suspended bool) sjtest.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = suspended }
 }
 
@@ -130,10 +130,10 @@ func TestEditsOfTheSpecDeleteNoRunningJob(t *testing.T) {
 	names := s.jobNames()
 	original := s.Get().Spec
 
-	for i, edit := range []scene.Change{
+	for i, edit := range []sjtest.Change{
 		image("worker:2"),
-		scene.AtMost(1),
-		scene.AtMost(0),
+		sjtest.AtMost(1),
+		sjtest.AtMost(0),
 		func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 100 },
 		func(spec *scaledjobv1.ScaledJobSpec) { spec.ActivationThreshold = 100 },
 		func(spec *scaledjobv1.ScaledJobSpec) {
@@ -142,7 +142,7 @@ func TestEditsOfTheSpecDeleteNoRunningJob(t *testing.T) {
 		func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsDisabled },
 		suspend(true),
 		func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = s.Namespace + ":empty" },
-		scene.At("127.0.0.1:1"),
+		sjtest.At("127.0.0.1:1"),
 	} {
 		s.edit(edit)
 		s.Expect(s.jobNames()).To(ConsistOf(names), "after edit %d", i)

@@ -14,19 +14,19 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/must"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 func TestFloodOfPushesWritesTheStatusSparsely(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]scene.Change{
-		"with as many Jobs as there may be": scene.AtMost(1),
+	for name, change := range map[string]sjtest.Change{
+		"with as many Jobs as there may be": sjtest.AtMost(1),
 		"with no other Job due":             func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 1_000_000 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)
-			s.create(scene.Polling(scene.Never), change)
+			s.create(sjtest.Polling(sjtest.Never), change)
 			s.Push(1)
 			s.Eventually(s.jobsEver).Should(Equal(1))
 			s.awaitQuiet()
@@ -99,7 +99,7 @@ func (s *scaledJob) countChanges() (stop func() int) {
 func TestLogHasALineForEachDecisionAndNoneForANotification(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), scene.AtMost(3))
+	s.create(sjtest.Polling(sjtest.Never), sjtest.AtMost(3))
 	s.awaitSubscription()
 	s.Push(2)
 	s.expectJobsEver(2)

@@ -15,11 +15,12 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/must"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // jobCount is what a quota calls the number of Jobs.
-const jobCount = scene.JobCount
+const jobCount = sjtest.JobCount
 
 // allowJobs makes a quota for Jobs that is in force.
 func (s *scaledJob) allowJobs(count int64) *corev1.ResourceQuota {
@@ -33,12 +34,12 @@ func TestIndexedJobsOfAnyName(t *testing.T) {
 	t.Parallel()
 	longest := strings.Repeat("9.", 31) + "m"
 	names := []string{"m", strings.Repeat("m", 48), strings.Repeat("m", 49), strings.Repeat("m", 63), longest}
-	for _, name := range scene.RowsNamed(t, names, func(name string) string { return name }, strings.Repeat("m", 49), longest) {
+	for _, name := range skip.AllNamedBut(t, names, func(name string) string { return name }, strings.Repeat("m", 49), longest) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)
 			s.Name = name
-			s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) {
+			s.create(sjtest.Polling(sjtest.Never), func(spec *scaledjobv1.ScaledJobSpec) {
 				spec.JobTemplate.Spec.CompletionMode = new(batchv1.IndexedCompletion)
 				spec.JobTemplate.Spec.Completions, spec.JobTemplate.Spec.Parallelism = new(int32(100_000)), new(int32(2))
 			})

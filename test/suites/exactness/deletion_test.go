@@ -16,18 +16,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 // A ScaledJob is deleted while creates for it are under way. They are carried out
 // when it is gone with all Jobs that it had, and long before the operator hears.
 func TestDeletionInMidBatch(t *testing.T) {
 	t.Parallel()
-	for name, propagation := range scene.Rows(t, map[string]metav1.DeletionPropagation{
+	for name, propagation := range skip.AllBut(t, map[string]metav1.DeletionPropagation{
 		"foreground": metav1.DeletePropagationForeground, "background": metav1.DeletePropagationBackground,
 	}, "background") {
 		t.Run(name, func(t *testing.T) {
@@ -45,12 +45,12 @@ func TestDeletionInMidBatch(t *testing.T) {
 			g.Expect(api.Delete(t.Context(), s.Object, client.PropagationPolicy(propagation))).To(Succeed())
 			g.Eventually(api.Get).WithArguments(t.Context(), client.ObjectKeyFromObject(s.Object), &scaledjobv1.ScaledJob{}).
 				WithTimeout(timeout).Should(MatchError(apierrors.IsNotFound, "not found"))
-			g.Eventually(s.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs before the creates are carried out")
-			decided := s.Witness.Created() + late.Held() + createsPerReconcile
+			g.Eventually(s.Jobs.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs before the creates are carried out")
+			decided := s.Jobs.Created() + late.Held() + createsPerReconcile
 			g.Expect(late.Release()).To(Succeed())
 			s.awaitReconciles(s.Operator, restReconciles)
 			proxy.scaledJobs.Set(longLag)
-			requireGone(t, s.Operator, witness.Row{
+			requireGone(t, s.Operator, jobwatch.Row{
 				Fault:   fmt.Sprintf("deleted (%s) with 16 creates under way, which are carried out when it is gone", propagation),
 				Promise: "no more creates follow than the operator had decided on, and all Jobs go",
 			}, want{scaledJob: s, jobs: decided})
@@ -59,8 +59,8 @@ func TestDeletionInMidBatch(t *testing.T) {
 }
 
 // requireGone waits until the ScaledJob of the want has no Job left and the operator has forgotten it, and then holds
-// the want, which is how many Jobs it may have had at most, against what the witness saw.
-func requireGone(t *testing.T, by *operator.Operator, fault witness.Row, c want) {
+// the want, which is how many Jobs it may have had at most, against the Jobs that there ever were.
+func requireGone(t *testing.T, by *operator.Operator, fault jobwatch.Row, c want) {
 	t.Helper()
 	defer func() {
 		_, fault.Over = difference([]want{c})
@@ -69,12 +69,12 @@ func requireGone(t *testing.T, by *operator.Operator, fault witness.Row, c want)
 	g, ended, s := NewWithT(t), time.Now(), c.scaledJob
 	s.Operator = by
 	g.Eventually(s.Reconciles).WithTimeout(timeout).Should(BeZero(), "reconciles of a ScaledJob that the operator still knows of")
-	g.Expect(scene.Pause(t.Context(), longLag)).To(Succeed())
-	g.Expect(s.Witness.CatchUp(t.Context())).To(Succeed())
-	g.Eventually(s.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs that it controls")
+	g.Expect(sjtest.Pause(t.Context(), longLag)).To(Succeed())
+	g.Expect(s.Jobs.Sync(t.Context())).To(Succeed())
+	g.Eventually(s.Jobs.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs that it controls")
 	fault.Recovery = time.Since(ended)
-	g.Expect(s.Witness.Verdict()).To(BeEmpty())
-	g.Expect(s.Witness.Created()).To(BeNumerically("<=", c.jobs), "Jobs that it ever controlled")
+	g.Expect(s.Jobs.Violation()).To(BeEmpty())
+	g.Expect(s.Jobs.Created()).To(BeNumerically("<=", c.jobs), "Jobs that it ever controlled")
 }
 
 // A ScaledJob takes the name and the queue of one that the operator takes to be alive yet.
@@ -89,13 +89,13 @@ func TestRecreation(t *testing.T) {
 	g.Expect(api.Delete(t.Context(), first.Object, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 	second := newScaledJob(t, namespace, "recreated", 1, saturation)
 	g.Expect(second.storm(t.Context())).To(Succeed())
-	requireExactly(t, operator, witness.Row{
+	requireExactly(t, operator, jobwatch.Row{
 		Fault:   "recreated with the same name and queue, watches 0.5 s late",
 		Promise: "the new ScaledJob gets its Jobs, and those of the old one go",
 	}, want{scaledJob: second, jobs: saturation})
-	g.Eventually(first.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "the garbage collector takes its time")
-	g.Expect(first.Witness.Verdict()).To(BeEmpty())
-	g.Expect(first.Witness.Created()).To(Equal(saturation))
+	g.Eventually(first.Jobs.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "the garbage collector takes its time")
+	g.Expect(first.Jobs.Violation()).To(BeEmpty())
+	g.Expect(first.Jobs.Created()).To(Equal(saturation))
 }
 
 // A ScaledJob is deleted and created again, with another queue, while the watch of ScaledJobs is down. To the new watch
@@ -117,7 +117,7 @@ func TestRecreatedWhileTheWatchIsDown(t *testing.T) {
 	g.Eventually(left).WithTimeout(timeout).Should(BeZero())
 
 	current.PushTogether(5)
-	g.Eventually(current.Witness.Created).WithTimeout(timeout/3).Should(Equal(5), "the new ScaledJob is served")
+	g.Eventually(current.Jobs.Created).WithTimeout(timeout/3).Should(Equal(5), "the new ScaledJob is served")
 }
 
 // Kubernetes deletes each Job as soon as it has finished, and the operator may hear of both at once.
@@ -132,7 +132,7 @@ func TestJobsWithoutTimeToLive(t *testing.T) {
 	proxy.lag(longLag)
 
 	finished := must.Get(stormAndWork(t.Context(), s))(g)
-	requireExactly(t, s.Operator, witness.Row{
+	requireExactly(t, s.Operator, jobwatch.Row{
 		Fault:   "finished Jobs are deleted at once (ttlSecondsAfterFinished 0) in a storm, watches 0.5 s late",
 		Promise: "freed slots are filled, once each",
 	}, want{scaledJob: s, jobs: saturation + finished})
@@ -150,14 +150,14 @@ func TestNoHistory(t *testing.T) {
 		spec.SuccessfulJobsHistoryLimit, spec.FailedJobsHistoryLimit = &none, &none
 	})
 	s.PushTogether(saturation)
-	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation))
-	first := s.Witness.Unfinished()
+	g.Eventually(s.Jobs.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation))
+	first := s.Jobs.Unfinished()
 	proxy.lag(longLag)
 
 	finished := must.Get(stormAndWork(t.Context(), s))(g)
-	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation+finished))
+	g.Eventually(s.Jobs.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation+finished))
 	g.Expect(redis.Client().LTrim(t.Context(), s.Object.Spec.QueueName, 1, saturation).Err()).To(Succeed())
-	for i, job := range s.Witness.Unfinished() {
+	for i, job := range s.Jobs.Unfinished() {
 		end := s.finish
 		if i < 2 { // three that fail would make the operator pause
 			end = s.fail
@@ -169,11 +169,11 @@ func TestNoHistory(t *testing.T) {
 
 	next := startOperator(t, proxy, []string{s.Namespace})
 	s.PushTogether(saturation)
-	requireExactly(t, next, witness.Row{
+	requireExactly(t, next, jobwatch.Row{
 		Fault:   "no finished Job is kept in a storm, and then none at all, watches 0.5 s late; kill -9",
 		Promise: "Jobs with the names of earlier ones are distinguished from them",
 	}, want{scaledJob: s, jobs: saturation + finished + saturation})
-	g.Expect(s.Witness.Unfinished()).To(Equal(first), "names that are used again")
+	g.Expect(s.Jobs.Unfinished()).To(Equal(first), "names that are used again")
 }
 
 // present is how many Jobs there are in the namespace of the ScaledJob, besides those that belong to no one.

@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/workers"
 )
 
@@ -62,7 +62,7 @@ func newCrew(
 	s := newScaledJob(t, namespace, name, 1, crewLimit, append(adjust, kind.Count)...)
 	s.CountPushed(crewMessages) // Never more than the limit may be unfinished, and as many as that at any time.
 	c := &crew{
-		Staff:     &workers.Staff{Kind: kind, Pace: pace, API: api, Namespace: namespace, Witness: s.Witness},
+		Staff:     &workers.Staff{Kind: kind, Pace: pace, API: api, Namespace: namespace, Jobs: s.Jobs},
 		scaledJob: s,
 		ended:     make(chan error, 1),
 	}
@@ -96,7 +96,7 @@ func accurately(grace time.Duration) func(*scaledjobv1.ScaledJobSpec) {
 // push brings all messages, a few at a time.
 func (c *crew) push(ctx context.Context) error {
 	for left := crewMessages; left > 0; {
-		if err := scene.Pause(ctx, rand.N(longestGap)); err != nil {
+		if err := sjtest.Pause(ctx, rand.N(longestGap)); err != nil {
 			return err
 		}
 		few := min(left, 1+rand.IntN(mostAtOnce))
@@ -123,28 +123,28 @@ func (c *crew) awaitWorkedOff(t *testing.T) {
 	g := NewWithT(t)
 	name := c.scaledJob.Object.Name
 	g.Eventually(c.Served).WithTimeout(timeout).Should(Equal(crewMessages), "messages that were served for %s", name)
-	g.Eventually(c.scaledJob.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs of %s", name)
+	g.Eventually(c.scaledJob.Jobs.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs of %s", name)
 }
 
 // faults are what must not have happened and did. So many Jobs may have found nothing.
-// They are looked for once the witness knows of all.
+// They are looked for once the watch has shown all.
 func (c *crew) faults(t *testing.T, mayWaste int) (found []string) {
 	t.Helper()
 	g := NewWithT(t)
-	g.Expect(c.scaledJob.Witness.CatchUp(t.Context())).To(Succeed())
+	g.Expect(c.scaledJob.Jobs.Sync(t.Context())).To(Succeed())
 	note := func(is bool, format string, args ...any) {
 		if is {
 			found = append(found, c.scaledJob.Object.Name+": "+fmt.Sprintf(format, args...))
 		}
 	}
 	left := must.Get(c.Kind.Left(t.Context()))(g)
-	created, wasted, late := c.scaledJob.Witness.Created(), c.Wasted(), c.Late(claimGrace)
+	created, wasted, late := c.scaledJob.Jobs.Created(), c.Wasted(), c.Late(claimGrace)
 	note(created != crewMessages+wasted, "%d Jobs created for %d messages, and %d found none", created, crewMessages, wasted)
 	note(wasted > mayWaste, "%d Jobs found no message, where %d may", wasted, mayWaste)
 	note(len(c.Repeated()) > 0, "messages were taken more than once: %v", c.Repeated())
 	note(c.Served() != crewMessages || left > 0, "%d messages were served, and %d are left", c.Served(), left)
-	note(len(c.scaledJob.Witness.Unfinished()) > 0, "Jobs are unfinished: %v", c.scaledJob.Witness.Unfinished())
-	note(c.scaledJob.Witness.Verdict() != "", "%s", c.scaledJob.Witness.Verdict())
+	note(len(c.scaledJob.Jobs.Unfinished()) > 0, "Jobs are unfinished: %v", c.scaledJob.Jobs.Unfinished())
+	note(c.scaledJob.Jobs.Violation() != "", "%s", c.scaledJob.Jobs.Violation())
 	t.Logf("%s: %d Jobs, %d found no message, %d were late to take one", c.scaledJob.Object.Name, created, wasted, late)
 	return found
 }
@@ -202,9 +202,9 @@ func (p *plant) replaceOperator(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
 	p.proxy.lag(shortLag)
-	g.Eventually(p.crews[0].scaledJob.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", crewMessages/3))
+	g.Eventually(p.crews[0].scaledJob.Jobs.Created).WithTimeout(timeout).Should(BeNumerically(">=", crewMessages/3))
 	g.Expect(p.operator.Kill()).To(Succeed())
-	g.Expect(p.crews[0].scaledJob.Witness.Created()).To(BeNumerically("<", crewMessages), "Jobs at the moment of the kill")
+	g.Expect(p.crews[0].scaledJob.Jobs.Created()).To(BeNumerically("<", crewMessages), "Jobs at the moment of the kill")
 	p.operator = startOperator(t, p.proxy, []string{p.namespace})
 }
 
@@ -236,8 +236,8 @@ func TestControlCountOfWaitingMessagesAlone(t *testing.T) {
 	g.Eventually(c.Taken).WithTimeout(timeout).Should(Equal(crewLimit / 2))
 	g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
 	c.scaledJob.awaitReconciles(by, restReconciles)
-	g.Expect(c.scaledJob.Witness.CatchUp(t.Context())).To(Succeed())
-	g.Expect(c.scaledJob.Witness.Created()).To(Equal(crewLimit / 2))
+	g.Expect(c.scaledJob.Jobs.Sync(t.Context())).To(Succeed())
+	g.Expect(c.scaledJob.Jobs.Created()).To(Equal(crewLimit / 2))
 }
 
 // The negative control: the operator assumes that workers take their messages sooner than they do. The first message
@@ -249,7 +249,7 @@ func TestControlGraceThatIsTooShort(t *testing.T) {
 	kind := hesitant{workers.PopAtStart(redis.Client(), namespace+":queue"), make(chan struct{})}
 	c := newCrew(t, namespace, "hasty", workers.Pace{}, kind, accurately(0))
 	g.Expect(c.Push(t.Context(), 1)).To(Succeed())
-	g.Eventually(c.scaledJob.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", 1))
+	g.Eventually(c.scaledJob.Jobs.Created).WithTimeout(timeout).Should(BeNumerically(">", 1))
 	close(kind.may)
 	g.Eventually(c.Wasted).WithTimeout(timeout).ShouldNot(BeZero())
 	g.Expect(c.Push(t.Context(), crewMessages-1)).To(Succeed())
@@ -289,7 +289,7 @@ func TestJobsOfSeveralPods(t *testing.T) {
 	})
 	proxy.lag(longLag)
 	s.PushTogether(3 * saturation)
-	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation))
+	g.Eventually(s.Jobs.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation))
 	for range before {
 		s.finishPods(t)
 	}
@@ -298,7 +298,7 @@ func TestJobsOfSeveralPods(t *testing.T) {
 	for range after {
 		s.finishPods(t)
 	}
-	requireExactly(t, next, witness.Row{
+	requireExactly(t, next, jobwatch.Row{
 		Fault:   "Indexed Jobs finish, watches 0.5 s late; kill -9",
 		Promise: "each Job counts as one, however many Pods it has",
 	}, want{scaledJob: s, jobs: saturation + before + after})
@@ -307,7 +307,7 @@ func TestJobsOfSeveralPods(t *testing.T) {
 // finishPods has all Pods of the first unfinished Job succeed.
 func (s *scaledJob) finishPods(t *testing.T) {
 	t.Helper()
-	g, name := NewWithT(t), s.Witness.Unfinished()[0]
+	g, name := NewWithT(t), s.Jobs.Unfinished()[0]
 	g.Expect(s.take(t.Context())).To(Succeed())
 	var list corev1.PodList
 	g.Eventually(func() ([]corev1.Pod, error) {
@@ -318,5 +318,5 @@ func (s *scaledJob) finishPods(t *testing.T) {
 	for i := range list.Items {
 		g.Expect(api.Status().Patch(t.Context(), &list.Items[i], succeed)).To(Succeed())
 	}
-	g.Eventually(s.Witness.Unfinished).WithTimeout(timeout).ShouldNot(ContainElement(name))
+	g.Eventually(s.Jobs.Unfinished).WithTimeout(timeout).ShouldNot(ContainElement(name))
 }

@@ -18,11 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 // Two operators without leader election work for the same ScaledJobs at once, as those of two versions do for a moment.
@@ -41,7 +41,7 @@ func TestTwoOperatorsAtOnce(t *testing.T) {
 	bursting.PushTogether(messages)
 	g.Eventually(late.Held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
 	staying := startOperator(t, proxies[1], []string{namespace})
-	g.Eventually(bursting.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", messages))
+	g.Eventually(bursting.Jobs.Created).WithTimeout(timeout).Should(BeNumerically(">=", messages))
 	g.Expect(late.Release()).To(Succeed())
 
 	proxies[1].lag(longLag)
@@ -53,12 +53,12 @@ func TestTwoOperatorsAtOnce(t *testing.T) {
 	var storm errgroup.Group
 	storm.Go(func() error { return capped.storm(t.Context()) })
 	stopWork := putToWork(t, worked)
-	g.Eventually(worked.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 2*saturation))
+	g.Eventually(worked.Jobs.Created).WithTimeout(timeout).Should(BeNumerically(">=", 2*saturation))
 	g.Expect(ending.Kill()).To(Succeed())
-	g.Eventually(worked.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 4*saturation))
+	g.Eventually(worked.Jobs.Created).WithTimeout(timeout).Should(BeNumerically(">=", 4*saturation))
 	finished := stopWork()
 	g.Expect(storm.Wait()).To(Succeed())
-	requireExactly(t, staying, witness.Row{
+	requireExactly(t, staying, jobwatch.Row{
 		Fault:   "two operators at work at once in a burst and a storm, the creates of one are held up; it ends by kill -9",
 		Promise: "no Job is created by both",
 	},
@@ -83,18 +83,18 @@ func TestBlindStandbyTakesOver(t *testing.T) {
 	sighted.jobs.Set(frozen) // so that the leader gets no further than one reconcile
 
 	s.PushTogether(messages)
-	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", 0))
+	g.Eventually(s.Jobs.Created).WithTimeout(timeout).Should(BeNumerically(">", 0))
 	first := must.Get(holder(t.Context(), namespace))(g)
 	g.Expect(leader.Stop(t.Context())).To(Succeed())
-	g.Expect(s.Witness.CatchUp(t.Context())).To(Succeed())
-	made := s.Witness.Created()
+	g.Expect(s.Jobs.Sync(t.Context())).To(Succeed())
+	made := s.Jobs.Created()
 	g.Expect(made).To(BeNumerically("<", messages), "Jobs at the change of leaders")
 
 	g.Eventually(holder).WithArguments(t.Context(), namespace).WithTimeout(timeout).ShouldNot(Or(BeEmpty(), Equal(first)))
 	awaitAttempts(t, standby)
-	g.Expect(s.Witness.Created()).To(Equal(made), "Jobs while the standby is blind")
+	g.Expect(s.Jobs.Created()).To(Equal(made), "Jobs while the standby is blind")
 	blind.jobs.Set(0)
-	requireExactly(t, standby, witness.Row{
+	requireExactly(t, standby, jobwatch.Row{
 		Fault:   "the leader stops in a burst, and the cache of the standby shows nothing of it",
 		Promise: "the standby creates nothing until its cache has caught up",
 	}, want{scaledJob: s, jobs: messages})
@@ -125,21 +125,21 @@ func TestLeaderKilledInStorm(t *testing.T) {
 	var storm errgroup.Group
 	storm.Go(func() error { return growing.storm(t.Context()) })
 	stopWork := putToWork(t, worked)
-	g.Eventually(worked.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 2*saturation))
+	g.Eventually(worked.Jobs.Created).WithTimeout(timeout).Should(BeNumerically(">=", 2*saturation))
 	g.Expect(leader.Kill()).To(Succeed())
 	finished := stopWork()
 	g.Expect(storm.Wait()).To(Succeed())
-	g.Expect(worked.Witness.CatchUp(t.Context())).To(Succeed())
-	made := worked.Witness.Created()
+	g.Expect(worked.Jobs.Sync(t.Context())).To(Succeed())
+	made := worked.Jobs.Created()
 
 	awaitAttempts(t, standby)
-	g.Expect(worked.Witness.Created()).To(Equal(made), "Jobs while the standby is blind")
+	g.Expect(worked.Jobs.Created()).To(Equal(made), "Jobs while the standby is blind")
 	blind.jobs.Set(2 * time.Second)
 	stopWork = putToWork(t, worked)
-	g.Eventually(worked.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", made+2*saturation))
+	g.Eventually(worked.Jobs.Created).WithTimeout(timeout).Should(BeNumerically(">=", made+2*saturation))
 	finished += stopWork()
 	blind.jobs.Set(longLag)
-	requireExactly(t, standby, witness.Row{
+	requireExactly(t, standby, jobwatch.Row{
 		Fault:   "kill -9 of the leader in a storm, the cache of the standby stands still, and is 2 s behind then",
 		Promise: "the standby creates nothing until its cache has caught up",
 	},
@@ -168,11 +168,11 @@ func TestCreatesHeldLongerThanAShortLease(t *testing.T) {
 			s.PushTogether(messages)
 			g.Eventually(held.Held).WithTimeout(timeout).Should(BeNumerically(">", 0))
 			g.Expect(leader.Kill()).To(Succeed())
-			g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(Equal(messages))
+			g.Eventually(s.Jobs.Created).WithTimeout(timeout).Should(Equal(messages))
 			late := held.Held()
 			if !deleted {
 				g.Expect(held.Release()).To(Succeed())
-				requireExactly(t, standby, witness.Row{
+				requireExactly(t, standby, jobwatch.Row{
 					Fault:   "kill -9 of the leader with creates under way, which are carried out after a Lease of 5 s has expired",
 					Promise: "the next leader takes their names first, so that they fail",
 				}, want{scaledJob: s, jobs: messages})
@@ -183,7 +183,7 @@ func TestCreatesHeldLongerThanAShortLease(t *testing.T) {
 			g.Expect(api.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(namespace),
 				client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 			g.Expect(held.Release()).To(Succeed())
-			g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(Equal(messages + late))
+			g.Eventually(s.Jobs.Created).WithTimeout(timeout).Should(Equal(messages + late))
 		})
 	}
 }
@@ -246,7 +246,7 @@ func TestLeaderStandsStill(t *testing.T) {
 	for _, s := range all {
 		s.PushTogether(messages)
 	}
-	g.Eventually(all[scaledJobs-1].Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 20))
+	g.Eventually(all[scaledJobs-1].Jobs.Created).WithTimeout(timeout).Should(BeNumerically(">=", 20))
 	g.Expect(syscall.Kill(leader.PID(), syscall.SIGSTOP)).To(Succeed())
 	t.Cleanup(func() { _ = syscall.Kill(leader.PID(), syscall.SIGCONT) })
 	g.Eventually(holder).WithArguments(t.Context(), namespace).WithTimeout(timeout).ShouldNot(Or(BeEmpty(), Equal(first)))
@@ -271,7 +271,7 @@ func TestLeaderStandsStill(t *testing.T) {
 	}
 	g.Eventually(leader.Exited()).WithTimeout(timeout).Should(BeClosed())
 	_ = leader.Kill()
-	requireExactly(t, standby, witness.Row{
+	requireExactly(t, standby, jobwatch.Row{
 		Fault:   "the leader stands still for longer than its lease, and goes on when all its Jobs are done and gone",
 		Promise: "it creates nothing until it has ended",
 	}, wants...)
@@ -279,7 +279,7 @@ func TestLeaderStandsStill(t *testing.T) {
 
 func count(all []*scaledJob) (sum int) {
 	for _, s := range all {
-		sum += s.Witness.Created()
+		sum += s.Jobs.Created()
 	}
 	return sum
 }
@@ -288,7 +288,7 @@ func count(all []*scaledJob) (sum int) {
 func (s *scaledJob) finishAll(ctx context.Context, jobs int) error {
 	done := map[string]bool{}
 	for len(done) < jobs {
-		for _, name := range s.Witness.Unfinished() {
+		for _, name := range s.Jobs.Unfinished() {
 			if done[name] {
 				continue
 			}
@@ -297,7 +297,7 @@ func (s *scaledJob) finishAll(ctx context.Context, jobs int) error {
 			}
 			done[name] = true
 		}
-		if err := scene.Pause(ctx, pollInterval); err != nil {
+		if err := sjtest.Pause(ctx, pollInterval); err != nil {
 			return err
 		}
 	}
@@ -312,11 +312,11 @@ func TestKilledInMidBurst(t *testing.T) {
 
 func TestKilledInMidBurstWhileKeysAreTracked(t *testing.T) {
 	t.Parallel()
-	killInMidBurst(t, 400, []int{100, 250}, scene.Tracking)
+	killInMidBurst(t, 400, []int{100, 250}, sjtest.Tracking)
 }
 
 // killInMidBurst kills the operator whenever there are so many Jobs.
-func killInMidBurst(t *testing.T, messages int, kills []int, changes ...scene.Change) {
+func killInMidBurst(t *testing.T, messages int, kills []int, changes ...sjtest.Change) {
 	t.Helper()
 	g := NewWithT(t)
 	s, proxy := newSingle(t, "bursting", int32(messages), changes...)
@@ -324,12 +324,12 @@ func killInMidBurst(t *testing.T, messages int, kills []int, changes ...scene.Ch
 
 	s.PushTogether(messages)
 	for _, jobs := range kills {
-		g.Eventually(s.Witness.Created).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", jobs))
+		g.Eventually(s.Jobs.Created).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", jobs))
 		g.Expect(s.Operator.Kill()).To(Succeed())
-		g.Expect(s.Witness.Created()).To(BeNumerically("<", messages), "Jobs at the moment of the kill")
+		g.Expect(s.Jobs.Created()).To(BeNumerically("<", messages), "Jobs at the moment of the kill")
 		s.Operator = startOperator(t, proxy, []string{s.Namespace})
 	}
-	requireExactly(t, s.Operator, witness.Row{
+	requireExactly(t, s.Operator, jobwatch.Row{
 		Fault:   fmt.Sprintf("kill -9 in a burst of %d, %d times, watches 0.1 s late", messages, len(kills)),
 		Promise: "the next operator counts what the one before has created",
 	}, want{scaledJob: s, jobs: messages})
@@ -354,11 +354,11 @@ func TestStoppedInMidBatch(t *testing.T) {
 	g.Expect(late.Release()).To(Succeed())
 	g.Expect(stop.Wait()).To(Succeed(), "with status 0")
 	g.Expect(late.Abandoned()).To(BeZero(), "creates that the operator did not wait for")
-	g.Expect(s.Witness.CatchUp(t.Context())).To(Succeed())
-	g.Expect(s.Witness.Created()).To(Equal(before+createsAtOnce), "Jobs of the operator that was stopped")
+	g.Expect(s.Jobs.Sync(t.Context())).To(Succeed())
+	g.Expect(s.Jobs.Created()).To(Equal(before+createsAtOnce), "Jobs of the operator that was stopped")
 
 	next := startOperator(t, proxy, []string{s.Namespace})
-	requireExactly(t, next, witness.Row{
+	requireExactly(t, next, jobwatch.Row{
 		Fault:   "SIGTERM with 16 creates under way",
 		Promise: "they end with an answer, no other begins, and the next operator goes on from there",
 	}, want{scaledJob: s, jobs: messages})

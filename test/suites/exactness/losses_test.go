@@ -24,10 +24,10 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/inject"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 	"miracle.dev/scaledjob-operator/test/kit/must"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 // Besides a burst there are ScaledJobs that want a single Job: a create sent twice is one too many there at once.
@@ -59,7 +59,7 @@ func TestAnswersGetLost(t *testing.T) {
 	for _, c := range wants {
 		c.scaledJob.PushTogether(messages)
 	}
-	requireExactly(t, operator, witness.Row{
+	requireExactly(t, operator, jobwatch.Row{
 		Fault:   "every other create fails: before it is carried out, or after, by a reset, a timeout or a demand to come again",
 		Promise: "a create that may have been carried out is sent again by the same name",
 	}, wants...)
@@ -77,7 +77,7 @@ func TestTimeoutsInMidBatch(t *testing.T) {
 	s, proxy := newSingle(t, "bursting", 2*messages)
 	// With a Job of its template there, the operator sends all at once.
 	s.PushTogether(1)
-	g.Expect(s.Witness.AwaitCreated(t.Context(), 1)).To(Succeed())
+	g.Expect(s.Jobs.AwaitCreated(t.Context(), 1)).To(Succeed())
 	proxy.lag(longLag)
 	// None of them is answered before they are together, or else the operator would send no others.
 	late := proxy.Add(&inject.Rule{
@@ -88,7 +88,7 @@ func TestTimeoutsInMidBatch(t *testing.T) {
 	s.PushTogether(messages)
 	g.Eventually(late.Held).WithTimeout(timeout).Should(Equal(createsAtOnce))
 	g.Expect(late.Release()).To(Succeed())
-	requireExactly(t, s.Operator, witness.Row{
+	requireExactly(t, s.Operator, jobwatch.Row{
 		Fault:   "all creates under way in mid-batch are carried out, but answered by timeouts, watches 0.5 s late",
 		Promise: "what may have been created counts as created, and is sent again",
 	}, want{scaledJob: s, jobs: 1 + messages})
@@ -109,17 +109,17 @@ func TestRefusalsAtRandom(t *testing.T) {
 
 	finished := stormAndWorkBeside(t, worked, p.capped, p.growing)
 	// However few the workers have done: enough finish for some to be pruned.
-	g.Expect(worked.Witness.AwaitCreated(t.Context(), 10+finished)).To(Succeed())
-	g.Expect(worked.Witness.CatchUp(t.Context())).To(Succeed())
+	g.Expect(worked.Jobs.AwaitCreated(t.Context(), 10+finished)).To(Succeed())
+	g.Expect(worked.Jobs.Sync(t.Context())).To(Succeed())
 	const more = 5
-	for _, name := range worked.Witness.Unfinished()[:more] {
+	for _, name := range worked.Jobs.Unfinished()[:more] {
 		g.Expect(worked.finish(t.Context(), name)).To(Succeed())
 	}
 	for _, refused := range first {
 		g.Eventually(refused.Hits).WithTimeout(timeout).Should(Equal(1), "refusals of each kind")
 	}
 	end()
-	p.requireExactly(t, witness.Row{
+	p.requireExactly(t, jobwatch.Row{
 		Fault:   "a fifth of all requests is refused by 429, 500 or 503 in a storm, watches 0.5 s late",
 		Promise: "nothing is decided on a failed list, and what was refused is tried again",
 	}, want{scaledJob: worked, jobs: 10 + finished + more})
@@ -174,15 +174,15 @@ func TestQuota(t *testing.T) {
 
 	g.Expect(s.storm(t.Context())).To(Succeed())
 	s.awaitReason(scaledjobv1.ConditionScalingLimited, scaledjobv1.ReasonCreateRefused)
-	g.Expect(s.Witness.AwaitCreated(t.Context(), room)).To(Succeed())
+	g.Expect(s.Jobs.AwaitCreated(t.Context(), room)).To(Succeed())
 	g.Expect(creates.Hits()).To(And(BeNumerically(">", room), BeNumerically("<=", fewCreates)), "creates in the storm")
-	g.Expect(s.Witness.Created()).To(Equal(room))
+	g.Expect(s.Jobs.Created()).To(Equal(room))
 
 	setQuota(t, namespace, 10*due)
 	s.Update(suspended(true)) // which ends the pause
 	s.awaitReason(scaledjobv1.ConditionReady, scaledjobv1.ReasonSuspended)
 	s.Update(suspended(false))
-	requireExactly(t, operator, witness.Row{
+	requireExactly(t, operator, jobwatch.Row{
 		Fault:   "a quota refuses half of the Jobs in a storm, then is raised",
 		Promise: "what is refused is tried seldom, and comes when it may",
 	}, want{scaledJob: s, jobs: due})
@@ -204,13 +204,13 @@ func TestNamespaceTerminates(t *testing.T) {
 	storms := beginStorms(t.Context(), doomed, healthy)
 	terminating := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: doomedNamespace}}
 	g.Expect(api.Delete(t.Context(), terminating)).To(Succeed())
-	g.Eventually(doomed.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty())
+	g.Eventually(doomed.Jobs.Unfinished).WithTimeout(timeout).Should(BeEmpty())
 	g.Expect(storms.Wait()).To(Succeed())
-	requireExactly(t, operator, witness.Row{
+	requireExactly(t, operator, jobwatch.Row{
 		Fault:   "a namespace terminates in a storm, and watches of ScaledJobs do not show it",
 		Promise: "nothing is created there, and the others go on",
 	}, want{scaledJob: healthy, jobs: stormPushes / 40})
-	g.Expect(doomed.Witness.Created()).To(Equal(saturation))
+	g.Expect(doomed.Jobs.Created()).To(Equal(saturation))
 
 	proxy.scaledJobs.Set(0)
 	release()
@@ -218,7 +218,7 @@ func TestNamespaceTerminates(t *testing.T) {
 		Should(MatchError(apierrors.IsNotFound, "IsNotFound"))
 	doomed.Operator = operator
 	g.Eventually(doomed.Reconciles).WithTimeout(timeout).Should(BeZero())
-	g.Expect(doomed.Witness.Created()).To(Equal(saturation))
+	g.Expect(doomed.Jobs.Created()).To(Equal(saturation))
 }
 
 // setQuota limits how many Jobs a namespace may hold, and returns once the limit is in force.
@@ -228,12 +228,12 @@ func setQuota(t *testing.T, namespace string, jobs int) {
 	limit := resource.MustParse(strconv.Itoa(jobs))
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "jobs"}}
 	g.Expect(controllerutil.CreateOrUpdate(t.Context(), api, quota, func() error {
-		quota.Spec.Hard = corev1.ResourceList{scene.JobCount: limit}
+		quota.Spec.Hard = corev1.ResourceList{sjtest.JobCount: limit}
 		return nil
 	})).Error().NotTo(HaveOccurred())
 	g.Eventually(func(g Gomega) {
 		g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(quota), quota)).To(Succeed())
-		g.Expect(quota.Status.Hard[scene.JobCount]).To(Equal(limit))
+		g.Expect(quota.Status.Hard[sjtest.JobCount]).To(Equal(limit))
 	}).WithTimeout(timeout).Should(Succeed())
 }
 
@@ -254,7 +254,7 @@ func hold(t *testing.T, namespace string) (release func()) {
 	return release
 }
 
-func suspended(is bool) scene.Change {
+func suspended(is bool) sjtest.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = is }
 }
 
@@ -291,12 +291,12 @@ func TestSlowCreatesOfOneNamespaceDoNotHoldUpAnother(t *testing.T) {
 	// The creates of all these time out, and are sent again, at the same time as those of the victim.
 	for i := range 10 {
 		victim.PushTogether(1)
-		g.Expect(victim.Witness.AwaitCreated(t.Context(), i+1)).To(Succeed())
-		g.Expect(scene.Pause(t.Context(), time.Second)).To(Succeed())
+		g.Expect(victim.Jobs.AwaitCreated(t.Context(), i+1)).To(Succeed())
+		g.Expect(sjtest.Pause(t.Context(), time.Second)).To(Succeed())
 	}
 	// Held up by the others, each would have waited for a minute.
 	for _, s := range crowded {
-		g.Expect(s.Witness.Created()).To(BeNumerically("<", 100), "Jobs of the slow ones, by the time that the other has all of its own")
+		g.Expect(s.Jobs.Created()).To(BeNumerically("<", 100), "Jobs of the slow ones, by the time that the other has all of its own")
 	}
 }
 
@@ -323,12 +323,12 @@ func TestCreatesCarriedOutAfterTheNextOperator(t *testing.T) {
 	g.Eventually(late.Held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
 	g.Expect(s.Operator.Kill()).To(Succeed())
 	g.Eventually(late.Abandoned).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
-	g.Expect(s.Witness.Created()).To(BeNumerically("<", messages-createsAtOnce), "Jobs at the moment of the kill")
+	g.Expect(s.Jobs.Created()).To(BeNumerically("<", messages-createsAtOnce), "Jobs at the moment of the kill")
 
 	next := startOperator(t, startProxy(t), []string{s.Namespace})
-	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", messages))
+	g.Eventually(s.Jobs.Created).WithTimeout(timeout).Should(BeNumerically(">=", messages))
 	g.Expect(late.Release()).To(Succeed())
-	requireExactly(t, next, witness.Row{
+	requireExactly(t, next, jobwatch.Row{
 		Fault:   "kill -9 with 16 creates under way, which are carried out once the next operator is done",
 		Promise: "the next operator takes their names first, so that they fail",
 	}, want{scaledJob: s, jobs: messages})
@@ -344,16 +344,16 @@ func TestCreatesOfAStormCarriedOutAfterTheNextOperator(t *testing.T) {
 	proxy.lag(longLag)
 
 	stopWork := putToWork(t, s)
-	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 4*saturation))
+	g.Eventually(s.Jobs.Created).WithTimeout(timeout).Should(BeNumerically(">=", 4*saturation))
 	late := proxy.holdCreates(0, 1)
 	g.Eventually(late.Held).WithTimeout(timeout).Should(BeNumerically(">", 0))
 	g.Expect(s.Operator.Kill()).To(Succeed())
 	finished := stopWork()
 
 	next := startOperator(t, startProxy(t), []string{s.Namespace})
-	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation+finished))
+	g.Eventually(s.Jobs.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation+finished))
 	g.Expect(late.Release()).To(Succeed())
-	requireExactly(t, next, witness.Row{
+	requireExactly(t, next, jobwatch.Row{
 		Fault: "kill -9 in a storm with creates under way, which are carried out once the next operator is done," +
 			" after older Jobs were deleted",
 		Promise: "the next operator takes their names first, so that they fail",

@@ -5,7 +5,7 @@
 //
 // The operator runs as a process of its own against a real API server and a real Redis. Between it and the API server
 // stands a proxy that holds back watch events, so that the operator's cache is stale while a storm of messages makes it
-// decide again and again. A witness with a watch of its own, which nothing delays, counts every Job that was ever
+// decide again and again. A watch of the test, which nothing delays, counts every Job that was ever
 // created. The control is a reconciler written the usual way: the same tests must fail for it.
 package exactness
 
@@ -22,10 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 const (
@@ -46,7 +46,7 @@ var (
 	api     client.Client // the administrator's, past every proxy
 	redis   *redistest.Server
 
-	table     witness.Table
+	table     jobwatch.Table
 	tablePath = flag.String("table", "", "the file to write what came of the faults to")
 )
 

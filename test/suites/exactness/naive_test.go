@@ -25,7 +25,7 @@ import (
 )
 
 // The negative control: by the same proxy, under the same storm and before the
-// same witness, the usual reconciler creates too many Jobs.
+// same watch, the usual reconciler creates too many Jobs.
 func TestControlUsualReconcilerInAStorm(t *testing.T) {
 	t.Parallel()
 	const due = 10
@@ -37,8 +37,8 @@ func TestControlUsualReconcilerInAStorm(t *testing.T) {
 	proxy.lag(longLag)
 
 	g.Expect(s.storm(t.Context())).To(Succeed())
-	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", due))
-	g.Eventually(s.Witness.Verdict).WithTimeout(timeout).Should(ContainSubstring("unfinished"))
+	g.Eventually(s.Jobs.Created).WithTimeout(timeout).Should(BeNumerically(">", due))
+	g.Eventually(s.Jobs.Violation).WithTimeout(timeout).Should(ContainSubstring("unfinished"))
 }
 
 // naive is the reconciler that one writes first: it counts the Jobs in its

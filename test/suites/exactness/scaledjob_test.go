@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -23,16 +23,16 @@ const (
 	pushInterval = time.Millisecond
 )
 
-// scaledJob is a ScaledJob under test, with its queue and the witness of its Jobs.
-type scaledJob struct{ *scene.Test }
+// scaledJob is a ScaledJob under test, with its queue and a watch of its Jobs.
+type scaledJob struct{ *sjtest.Test }
 
 // newScaledJob creates a ScaledJob with an empty queue, changed as wanted.
 func newScaledJob(
-	t *testing.T, namespace, name string, threshold int64, maxReplicas int32, changes ...scene.Change,
+	t *testing.T, namespace, name string, threshold int64, maxReplicas int32, changes ...sjtest.Change,
 ) *scaledJob {
 	t.Helper()
 	g := NewWithT(t)
-	s := &scaledJob{scene.NewTest(t, timeout, &scene.ScaledJob{
+	s := &scaledJob{sjtest.NewTest(t, timeout, &sjtest.ScaledJob{
 		API: api, Redis: redis.Client(), Address: redis.Addr(),
 		Namespace: namespace, Name: name, Queue: namespace + ":" + name,
 	})}
@@ -42,14 +42,14 @@ func newScaledJob(
 		spec.SuccessfulJobsHistoryLimit = new(int32(3))
 	}
 	g.Expect(s.Redis.Del(t.Context(), s.Queue).Err()).To(Succeed())
-	s.Create(append([]scene.Change{usual, scene.AtMost(maxReplicas)}, changes...)...)
+	s.Create(append([]sjtest.Change{usual, sjtest.AtMost(maxReplicas)}, changes...)...)
 	g.Expect(s.Observe(t.Context(), control.Config(), s.Due)).To(Succeed())
 	return s
 }
 
 // newSingle creates a ScaledJob that has a Job to a message, and an operator to itself, which is subscribed to the queue and
 // reaches the API server through the proxy.
-func newSingle(t *testing.T, name string, maxReplicas int32, changes ...scene.Change) (*scaledJob, *proxy) {
+func newSingle(t *testing.T, name string, maxReplicas int32, changes ...sjtest.Change) (*scaledJob, *proxy) {
 	t.Helper()
 	namespace, proxy := newNamespace(t), startProxy(t)
 	by := startOperator(t, proxy, []string{namespace})
@@ -83,7 +83,7 @@ func (s *scaledJob) awaitSubscriptions(t *testing.T, operators int) {
 func (s *scaledJob) storm(ctx context.Context) error {
 	start := time.Now()
 	for i := range stormPushes {
-		if err := scene.Pause(ctx, time.Until(start.Add(time.Duration(i)*pushInterval))); err != nil {
+		if err := sjtest.Pause(ctx, time.Until(start.Add(time.Duration(i)*pushInterval))); err != nil {
 			return err
 		}
 		if err := s.ScaledJob.Push(ctx, 1); err != nil {
@@ -112,8 +112,8 @@ type want struct {
 }
 
 // requireExactly waits until the Jobs of the wants are there, has the operator look many more times, holds the wants
-// against what the witnesses saw, and notes what came of the fault, which has ended just now.
-func requireExactly(t *testing.T, by *operator.Operator, fault witness.Row, wants ...want) {
+// against the Jobs that there ever were, and notes what came of the fault, which has ended just now.
+func requireExactly(t *testing.T, by *operator.Operator, fault jobwatch.Row, wants ...want) {
 	t.Helper()
 	defer func() {
 		fault.Lost, fault.Over = difference(wants)
@@ -121,7 +121,7 @@ func requireExactly(t *testing.T, by *operator.Operator, fault witness.Row, want
 	}()
 	g, ended := NewWithT(t), time.Now()
 	for _, c := range wants {
-		g.Eventually(c.scaledJob.Witness.Created).WithTimeout(timeout).
+		g.Eventually(c.scaledJob.Jobs.Created).WithTimeout(timeout).
 			Should(BeNumerically(">=", c.jobs), "Jobs of %s", c.scaledJob.Object.Name)
 	}
 	fault.Recovery = time.Since(ended)
@@ -140,7 +140,7 @@ func requireExactly(t *testing.T, by *operator.Operator, fault witness.Row, want
 // difference is how many Jobs there are too few of, and too many.
 func difference(wants []want) (lost, over int) {
 	for _, c := range wants {
-		created := c.scaledJob.Witness.Created()
+		created := c.scaledJob.Jobs.Created()
 		lost += max(0, c.jobs-created)
 		over += max(0, created-c.jobs)
 	}
@@ -195,7 +195,7 @@ func (p *pair) beginStorms(ctx context.Context) *errgroup.Group {
 }
 
 // requireExactly asserts it of both after their storms, and of others.
-func (p *pair) requireExactly(t *testing.T, fault witness.Row, others ...want) {
+func (p *pair) requireExactly(t *testing.T, fault jobwatch.Row, others ...want) {
 	t.Helper()
 	wants := []want{{scaledJob: p.capped, jobs: 10}, {scaledJob: p.growing, jobs: stormPushes / 40}}
 	requireExactly(t, p.operator, fault, append(wants, others...)...)

@@ -8,9 +8,9 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 func TestBurst(t *testing.T) {
@@ -20,7 +20,7 @@ func TestBurst(t *testing.T) {
 	proxy.lag(longLag)
 
 	s.PushTogether(messages)
-	requireExactly(t, s.Operator, witness.Row{
+	requireExactly(t, s.Operator, jobwatch.Row{
 		Fault: "a burst of 1,000, watches 0.5 s late", Promise: "no Job is created twice",
 	}, want{scaledJob: s, jobs: messages})
 }
@@ -35,13 +35,13 @@ func TestStormWatchingTwoNamespaces(t *testing.T) {
 	skip.UnderShort(t, "TestStormWatchingAllNamespaces is the same storm; internal/jobcontrol tests several caches")
 	t.Parallel()
 	first, second := newNamespace(t), newNamespace(t)
-	changes := []scene.Change{scene.Tracking}
+	changes := []sjtest.Change{sjtest.Tracking}
 	weatherStorm(t, "two namespaces, keys tracked", changes, [3]string{first, second, first}, first, second)
 }
 
 // weatherStorm has an operator meet a storm. There are three ScaledJobs, in these namespaces: one that is at its limit
 // from the first moment, one that grows step by step, and one whose slots are freed at random.
-func weatherStorm(t *testing.T, scope string, changes []scene.Change, namespaces [3]string, watched ...string) {
+func weatherStorm(t *testing.T, scope string, changes []sjtest.Change, namespaces [3]string, watched ...string) {
 	t.Helper()
 	g := NewWithT(t)
 	proxy := startProxy(t)
@@ -57,7 +57,7 @@ func weatherStorm(t *testing.T, scope string, changes []scene.Change, namespaces
 	finished := stormAndWorkBeside(t, worked, capped, growing)
 	g.Expect(finished).To(BeNumerically(">", 0), "finished Jobs")
 
-	requireExactly(t, operator, witness.Row{
+	requireExactly(t, operator, jobwatch.Row{
 		Fault:   "storm, watches 0.5 s late, watching " + scope,
 		Promise: "no Job is created twice, and freed slots are filled",
 	},

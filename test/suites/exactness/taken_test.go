@@ -17,8 +17,8 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 	"miracle.dev/scaledjob-operator/test/kit/must"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 func TestNamesTakenByJobsOfOthers(t *testing.T) {
@@ -49,7 +49,7 @@ func TestNamesTakenByJobsOfOthers(t *testing.T) {
 	proxy.lag(longLag)
 
 	s.PushTogether(due)
-	requireExactly(t, operator, witness.Row{
+	requireExactly(t, operator, jobwatch.Row{
 		Fault:   "Jobs of others have the next names, watches 0.5 s late",
 		Promise: "they are left alone, and do not count",
 	}, want{scaledJob: s, jobs: due})
@@ -106,7 +106,7 @@ func TestJobsAreTamperedWith(t *testing.T) {
 		wants = append(wants, want{scaledJob: s, jobs: before + rounds*after})
 	}
 	for _, c := range wants {
-		g.Expect(c.scaledJob.Witness.AwaitCreated(t.Context(), before)).To(Succeed())
+		g.Expect(c.scaledJob.Jobs.AwaitCreated(t.Context(), before)).To(Succeed())
 		c.scaledJob.tamper(t, tamperings[c.scaledJob.Object.Name])
 	}
 	// The next operator knows of the Jobs only what it sees.
@@ -122,11 +122,11 @@ func TestJobsAreTamperedWith(t *testing.T) {
 			c.scaledJob.PushTogether(after)
 		}
 		for _, c := range wants {
-			g.Eventually(c.scaledJob.Witness.Created).WithTimeout(timeout).
+			g.Eventually(c.scaledJob.Jobs.Created).WithTimeout(timeout).
 				Should(BeNumerically(">=", before+(round+1)*after), "Jobs of %s", c.scaledJob.Object.Name)
 		}
 	}
-	requireExactly(t, operator, witness.Row{
+	requireExactly(t, operator, jobwatch.Row{
 		Fault:   "labels and annotations of running Jobs are removed or forged, and the operator is killed, watches 0.1 s late",
 		Promise: "the Jobs still count, and the others are created",
 	}, wants...)
@@ -136,7 +136,7 @@ func TestJobsAreTamperedWith(t *testing.T) {
 func (s *scaledJob) tamper(t *testing.T, patches []map[string]any) {
 	t.Helper()
 	g := NewWithT(t)
-	jobs := s.Witness.Unfinished()
+	jobs := s.Jobs.Unfinished()
 	for i, metadata := range patches {
 		patch := must.Get(json.Marshal(map[string]any{"metadata": metadata}))(g)
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.Object.Namespace, Name: jobs[i]}}
@@ -171,8 +171,8 @@ func TestForgedNumberOfOneNamespaceDoesNotStopAnother(t *testing.T) {
 		Spec: owner.Spec.JobTemplate.Spec,
 	})).To(Succeed())
 	target.CountPushed(1) // the forged one is due as well
-	g.Expect(target.Witness.AwaitCreated(t.Context(), 1)).To(Succeed())
+	g.Expect(target.Jobs.AwaitCreated(t.Context(), 1)).To(Succeed())
 	target.PushTogether(5)
 	victim.PushTogether(5)
-	g.Eventually(victim.Witness.Created).WithTimeout(timeout / 6).Should(Equal(5))
+	g.Eventually(victim.Jobs.Created).WithTimeout(timeout / 6).Should(Equal(5))
 }

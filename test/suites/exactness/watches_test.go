@@ -9,7 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 )
 
 func TestWatchesFreeze(t *testing.T) {
@@ -23,7 +23,7 @@ func TestWatchesFreeze(t *testing.T) {
 	storms := p.beginStorms(t.Context())
 	g.Expect(storms.Wait()).To(Succeed())
 	p.proxy.lag(0)
-	p.requireExactly(t, witness.Row{
+	p.requireExactly(t, jobwatch.Row{
 		Fault:   "watches of Jobs and ScaledJobs stand still for a storm",
 		Promise: "nothing is decided on what is known to be stale",
 	}, want{scaledJob: unseen, jobs: 10})
@@ -38,7 +38,7 @@ func TestWatchesExpire(t *testing.T) {
 	storms := p.beginStorms(t.Context())
 	// Twice, what the watches have not delivered yet is lost for good.
 	for _, jobs := range []int{10, 30} {
-		g.Expect(p.growing.Witness.AwaitCreated(t.Context(), jobs)).To(Succeed())
+		g.Expect(p.growing.Jobs.AwaitCreated(t.Context(), jobs)).To(Succeed())
 		left := p.proxy.expire("jobs", "scaledjobs")
 		// A watch that is just being opened is not ended by the first call.
 		g.Eventually(func() int {
@@ -48,7 +48,7 @@ func TestWatchesExpire(t *testing.T) {
 		}).WithTimeout(timeout).WithPolling(time.Second).Should(BeZero(), "watches that have not expired")
 	}
 	g.Expect(storms.Wait()).To(Succeed())
-	p.requireExactly(t, witness.Row{
+	p.requireExactly(t, jobwatch.Row{
 		Fault:   "watches 0.5 s late break in a storm and have expired, so that all is listed again",
 		Promise: "what the list shows late is awaited as well",
 	})
@@ -61,10 +61,10 @@ func TestAPIServerRestarts(t *testing.T) {
 	p.proxy.lag(shortLag)
 
 	storms := p.beginStorms(t.Context())
-	g.Expect(p.growing.Witness.AwaitCreated(t.Context(), 10)).To(Succeed())
+	g.Expect(p.growing.Jobs.AwaitCreated(t.Context(), 10)).To(Succeed())
 	g.Expect(control.RestartAPIServer(t.Context())).To(Succeed())
 	g.Expect(storms.Wait()).To(Succeed())
-	p.requireExactly(t, witness.Row{
+	p.requireExactly(t, jobwatch.Row{
 		Fault: "kill -9 of the API server in a storm", Promise: "creates that got no answer are sent again by the same names",
 	})
 }

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 )
 
 // workInterval is the mean time in which the workers of a ScaledJob finish a
@@ -76,8 +76,8 @@ func (s *scaledJob) work(ctx context.Context, shift <-chan struct{}) (finished i
 			return len(done), nil
 		case <-time.After(rand.N(2 * workInterval)):
 		}
-		// The witness may be yet to see what was done last.
-		left := slices.DeleteFunc(s.Witness.Unfinished(), func(job string) bool { return done[job] })
+		// The watch may not have shown yet what was done last.
+		left := slices.DeleteFunc(s.Jobs.Unfinished(), func(job string) bool { return done[job] })
 		if len(left) == 0 {
 			continue
 		}
@@ -99,7 +99,7 @@ func (s *scaledJob) finish(ctx context.Context, name string) error {
 
 // end has a Job succeed, without a message taken.
 func (s *scaledJob) end(ctx context.Context, name string) error {
-	return witness.Complete(ctx, api, client.ObjectKey{Namespace: s.Object.Namespace, Name: name})
+	return jobwatch.Complete(ctx, api, client.ObjectKey{Namespace: s.Object.Namespace, Name: name})
 }
 
 // fail takes a message, and has a Job fail.

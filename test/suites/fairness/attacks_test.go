@@ -23,7 +23,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/webhook"
 )
 
@@ -114,7 +114,7 @@ func attacks() []attack {
 		{"ScaledJobs come and go", func(h *hostile) course { return h.comeAndGo() }},
 		{"deletes hang", func(h *hostile) course {
 			jobsEach := sized(atOnce, 2)
-			all := h.crowd("replacing", crowded, immediate, scene.AtMost(100))
+			all := h.crowd("replacing", crowded, immediate, sjtest.AtMost(100))
 			for _, each := range all {
 				each.PushTogether(jobsEach)
 				h.Eventually(func() int32 { return each.Status().ActiveJobs }).Should(BeEquivalentTo(jobsEach), each.Explain)
@@ -142,7 +142,7 @@ func attacks() []attack {
 		}},
 		{"events hang", func(h *hostile) course {
 			w := h.webhook(webhook.CreateEvent, webhook.Hang)
-			h.crowd("told", crowded, scene.At(unreachable))
+			h.crowd("told", crowded, sjtest.At(unreachable))
 			return h.untilHeld(w, eventsAtOnce)
 		}},
 		{"status writes hang", func(h *hostile) course {
@@ -160,7 +160,7 @@ func attacks() []attack {
 func of(crowd string) map[string]string { return map[string]string{"crowd": crowd} }
 
 // crowd creates so many ScaledJobs with these changes, whose names begin with name.
-func (h *hostile) crowd(name string, count int, changes ...scene.Change) (all []*scene.Test) {
+func (h *hostile) crowd(name string, count int, changes ...sjtest.Change) (all []*sjtest.Test) {
 	h.t.Helper()
 	labelled := func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Labels = of(name) }
 	for i := range count {
@@ -179,10 +179,12 @@ func (h *hostile) webhook(of webhook.Rule, answer webhook.Answer) *webhook.Webho
 	return w
 }
 
-func (h *hostile) one(name string) *scene.Test { return scene.NewTest(h.t, timeout, h.scaledJob(name)) }
+func (h *hostile) one(name string) *sjtest.Test {
+	return sjtest.NewTest(h.t, timeout, h.scaledJob(name))
+}
 
-func (h *hostile) scaledJob(name string) *scene.ScaledJob {
-	return &scene.ScaledJob{
+func (h *hostile) scaledJob(name string) *sjtest.ScaledJob {
+	return &sjtest.ScaledJob{
 		API: shared.API, Redis: redis.Client(), Address: redis.Addr(), Operator: running,
 		Namespace: h.namespace, Name: name, Queue: h.namespace + ":" + name,
 	}
@@ -238,7 +240,7 @@ func (h *hostile) silentServers() course {
 			first.Do(func() { dialled.Add(1) })
 			_, _ = io.Copy(io.Discard, conn)
 		})
-		h.one("silent-"+strconv.Itoa(i)).Create(scene.At(address), scene.Polling(1))
+		h.one("silent-"+strconv.Itoa(i)).Create(sjtest.At(address), sjtest.Polling(1))
 	}
 	h.Eventually(dialled.Load).Should(BeNumerically(">=", h.servers/2))
 	return course{}
@@ -251,7 +253,7 @@ func (h *hostile) floods() course {
 	for i := range h.servers {
 		server := must.Get(redistest.StartFlooding())(h)
 		h.t.Cleanup(server.Close)
-		h.one("flooding-" + strconv.Itoa(i)).Create(scene.At(server.Addr()))
+		h.one("flooding-" + strconv.Itoa(i)).Create(sjtest.At(server.Addr()))
 		servers = append(servers, server)
 	}
 	for _, server := range servers {
@@ -281,7 +283,7 @@ func (h *hostile) lyingClusters() course {
 			<-time.After(longAnswer)
 			return changingSlots(answers.Add(1))
 		})
-		h.one("lying-"+strconv.Itoa(i)).Create(scene.At(""), func(spec *scaledjobv1.ScaledJobSpec) {
+		h.one("lying-"+strconv.Itoa(i)).Create(sjtest.At(""), func(spec *scaledjobv1.ScaledJobSpec) {
 			spec.Redis = &scaledjobv1.Redis{Mode: scaledjobv1.RedisCluster, Addresses: []string{server.Addr()}}
 		})
 	}
@@ -314,8 +316,8 @@ func changingSlots(number int64) string {
 // comeAndGo has ScaledJobs come and go. What ends are hundreds of them.
 func (h *hostile) comeAndGo() course {
 	h.t.Helper()
-	named := func(number int) *scene.ScaledJob { return h.scaledJob(fmt.Sprintf("passing-%d", number)) }
-	all := &scene.Passing{
+	named := func(number int) *sjtest.ScaledJob { return h.scaledJob(fmt.Sprintf("passing-%d", number)) }
+	all := &sjtest.Churn{
 		Create:  func(ctx context.Context, number int) error { return named(number).Create(ctx) },
 		Delete:  func(ctx context.Context, number int) error { return named(number).Delete(ctx) },
 		Present: sized(100, 4), Total: h.passing,

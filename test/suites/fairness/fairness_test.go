@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -28,7 +28,7 @@ const (
 type neighbour struct {
 	Gomega
 	t              *testing.T
-	served, edited *scene.Test
+	served, edited *sjtest.Test
 	edits          int
 }
 
@@ -37,15 +37,15 @@ func newNeighbour(t *testing.T) *neighbour {
 	t.Helper()
 	namespace := shared.Cluster.NewNamespace(t, "neighbour")
 	n := &neighbour{Gomega: NewWithT(t), t: t}
-	n.served = n.scaledJob(namespace, "served", 1, scene.AtMost(1000))
+	n.served = n.scaledJob(namespace, "served", 1, sjtest.AtMost(1000))
 	n.edited = n.scaledJob(namespace, "edited", replaced, immediate)
 	return n
 }
 
 // scaledJob returns a ScaledJob that has so many Jobs.
-func (n *neighbour) scaledJob(namespace, name string, jobs int, changes ...scene.Change) *scene.Test {
+func (n *neighbour) scaledJob(namespace, name string, jobs int, changes ...sjtest.Change) *sjtest.Test {
 	n.t.Helper()
-	s := scene.NewTest(n.t, timeout, &scene.ScaledJob{
+	s := sjtest.NewTest(n.t, timeout, &sjtest.ScaledJob{
 		API: shared.API, Redis: redis.Client(), Address: redis.Addr(), Operator: running,
 		Namespace: namespace, Name: name, Queue: namespace + ":" + name,
 	})
@@ -59,11 +59,11 @@ func (n *neighbour) scaledJob(namespace, name string, jobs int, changes ...scene
 }
 
 // await returns when so many Jobs of the ScaledJob were created.
-func (n *neighbour) await(s *scene.Test, jobs int) {
+func (n *neighbour) await(s *sjtest.Test, jobs int) {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(n.t.Context(), timeout)
 	defer cancel()
-	n.Expect(s.Witness.AwaitCreated(ctx, jobs)).To(Succeed(), s.Explain)
+	n.Expect(s.Jobs.AwaitCreated(ctx, jobs)).To(Succeed(), s.Explain)
 }
 
 // serve pushes a message, and returns when its Job is there.
@@ -96,7 +96,7 @@ func TestANeighbourIsServedWhileANamespaceDoesItsWorstInAllWays(t *testing.T) {
 	n := newNeighbour(t)
 	h := newHostileInAllWays(t)
 	var courses []course
-	for _, each := range scene.RowsNamed(t, attacks(), func(a attack) string { return a.name },
+	for _, each := range skip.AllNamedBut(t, attacks(), func(a attack) string { return a.name },
 		"dry runs hang", "servers flood", "ScaledJobs come and go") {
 		courses = append(courses, each.begin(h))
 	}
@@ -135,11 +135,11 @@ func (n *neighbour) expectServed(attacks ...course) {
 // expectNothingLeft asserts that the statuses tell that all Jobs are there, of templates that were checked.
 func (n *neighbour) expectNothingLeft() {
 	n.t.Helper()
-	for _, s := range []*scene.Test{n.served, n.edited} {
+	for _, s := range []*sjtest.Test{n.served, n.edited} {
 		s.AwaitTemplateChecked()
 		n.Eventually(func() int32 { return s.Status().ActiveJobs }).Should(BeEquivalentTo(s.Due()), s.Explain)
 		n.Expect(s.Condition(scaledjobv1.ConditionTemplateValid).Reason).To(Equal(scaledjobv1.ReasonAccepted))
-		n.Expect(s.Witness.Verdict()).To(BeEmpty())
+		n.Expect(s.Jobs.Violation()).To(BeEmpty())
 	}
 }
 

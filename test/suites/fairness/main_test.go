@@ -23,7 +23,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -35,7 +35,7 @@ const (
 )
 
 var (
-	shared  *scene.ControlPlane
+	shared  *sjtest.ControlPlane
 	redis   *redistest.Server
 	running *operator.Operator
 )
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 // ScaledJobs stay.
 func start(ctx context.Context) error {
 	return must.Try(func(g gomega.Gomega) {
-		shared = must.Get(scene.NewControlPlane(ctx, cluster.Options{Log: os.Stderr}))(g)
+		shared = must.Get(sjtest.NewControlPlane(ctx, cluster.Options{Log: os.Stderr}))(g)
 		redis = must.Get(redistest.Start(ctx, redistest.Options{Log: os.Stderr}))(g)
 		running = must.Get(operator.Start(ctx, operator.Options{
 			Cluster: shared.Cluster, Args: []string{"--max-redis-servers-per-namespace=" + strconv.Itoa(databases())}, Log: os.Stderr,

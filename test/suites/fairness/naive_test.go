@@ -26,9 +26,9 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/webhook"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 // naive checks a template with the API server and then creates a Job. It has as many workers as the operator, and gives
@@ -42,7 +42,7 @@ type naive struct {
 func (n *naive) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	sj := &scaledjobv1.ScaledJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name, UID: "none"},
-		Spec:       scaledjobv1.ScaledJobSpec{JobTemplate: witness.IdleJob()},
+		Spec:       scaledjobv1.ScaledJobSpec{JobTemplate: jobwatch.IdleJob()},
 	}
 	accepted := n.Create(ctx, jobs.Build(sj, "template", n.served.Load()+1, 0), client.DryRunAll) == nil
 	if accepted && request.Namespace == n.victim {

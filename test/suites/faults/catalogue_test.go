@@ -19,10 +19,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 	"miracle.dev/scaledjob-operator/test/kit/must"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 // halfASecond bounds what is promised about Jobs while subscribers are killed.
@@ -45,20 +45,20 @@ func TestRedisFaultsWhileKeysAreTracked(t *testing.T) {
 	faults := tracked(slices.DeleteFunc(Catalogue(), func(fault Fault) bool { return fault.OfSubscribers }))
 	playEach(t, faults, []string{"half-open in both directions, keys tracked"}, func(t *testing.T) *Fixture {
 		t.Helper()
-		return newFixture(t, scene.Tracking)
+		return newFixture(t, sjtest.Tracking)
 	})
 }
 
 func TestRedisFaultsFromTheStart(t *testing.T) {
 	t.Parallel()
 	atStart := slices.DeleteFunc(Catalogue(), func(fault Fault) bool { return !fault.AtStart })
-	for _, fault := range scene.RowsNamed(t, atStart, nameOf, "kill -9, restarted empty") {
+	for _, fault := range skip.AllNamedBut(t, atStart, nameOf, "kill -9, restarted empty") {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
 			fixture := newEmptyFixture(t)
 			row, err := fixture.PlayStart(t.Context(), fault, lasting(fault), func(context.Context) error {
 				add(t, fixture, "growing")
-				add(t, fixture, "capped", scene.AtMost(capacity))
+				add(t, fixture, "capped", sjtest.AtMost(capacity))
 				return nil
 			})
 			conclude(t, fixture, row, err, fault.Within)
@@ -91,13 +91,13 @@ func TestJobsComeSoonWhileSubscribersAreKilled(t *testing.T) {
 	if *long {
 		pushes = 200
 	}
-	queue := add(t, fixture, "growing", scene.AtMost(int32(pushes)))
+	queue := add(t, fixture, "growing", sjtest.AtMost(int32(pushes)))
 	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
 	fault := named(t, "subscribers killed every 100 ms")
 	var latencies []time.Duration
 	err := fault.Strike(t.Context(), fixture.Target, 0, func(ctx context.Context) error {
 		for i := range pushes {
-			if err := errors.Join(scene.Pause(ctx, rand.N(killInterval)), queue.Push(ctx, 1)); err != nil {
+			if err := errors.Join(sjtest.Pause(ctx, rand.N(killInterval)), queue.Push(ctx, 1)); err != nil {
 				return err
 			}
 			pushed := time.Now()
@@ -110,7 +110,7 @@ func TestJobsComeSoonWhileSubscribersAreKilled(t *testing.T) {
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	slices.Sort(latencies)
-	row := witness.Row{Fault: fault.Name + ", p95 from push to Job", Promise: fault.Promise, Recovery: latencies[len(latencies)*95/100]}
+	row := jobwatch.Row{Fault: fault.Name + ", p95 from push to Job", Promise: fault.Promise, Recovery: latencies[len(latencies)*95/100]}
 	conclude(t, fixture, row, nil, halfASecond)
 }
 
@@ -127,7 +127,7 @@ func lasting(fault Fault) time.Duration {
 // playEach plays each fault in a fixture to itself, with -short only the representatives.
 func playEach(t *testing.T, faults []Fault, representatives []string, newFixture func(*testing.T) *Fixture) {
 	t.Helper()
-	for _, fault := range scene.RowsNamed(t, faults, nameOf, representatives...) {
+	for _, fault := range skip.AllNamedBut(t, faults, nameOf, representatives...) {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
 			play(t, newFixture(t), fault)
@@ -144,7 +144,7 @@ func play(t *testing.T, fixture *Fixture, fault Fault) {
 }
 
 // conclude holds what came of a fault against what was promised, and notes it.
-func conclude(t *testing.T, fixture *Fixture, row witness.Row, err error, within time.Duration) {
+func conclude(t *testing.T, fixture *Fixture, row jobwatch.Row, err error, within time.Duration) {
 	t.Helper()
 	g := NewWithT(t)
 	if err == nil {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
@@ -63,7 +63,7 @@ func clientFaults() []Fault {
 // killSubscribers kills until ctx ends.
 func (t *Target) killSubscribers(ctx context.Context) error {
 	killed := 0
-	for scene.Pause(ctx, killInterval) == nil {
+	for sjtest.Pause(ctx, killInterval) == nil {
 		some, err := t.Server.Client().ClientKillByFilter(context.WithoutCancel(ctx), "TYPE", "pubsub").Result()
 		if err != nil {
 			return fmt.Errorf("killing subscribers: %w", err)

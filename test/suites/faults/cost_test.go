@@ -17,12 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 const (
@@ -43,7 +43,7 @@ func TestDeadServerIsDialledForAll(t *testing.T) {
 			begun := time.Now()
 			named := createNaming(t, dead.Addr(), many)
 			g.Eventually(unreachable).WithArguments(t.Context(), named).WithTimeout(timeout).Should(Equal(many))
-			g.Expect(scene.Pause(t.Context(), time.Until(begun.Add(outage)))).To(Succeed())
+			g.Expect(sjtest.Pause(t.Context(), time.Until(begun.Add(outage)))).To(Succeed())
 			g.Expect(dead.Dials()).To(And(BeNumerically(">", 1), BeNumerically("<=", mostDials(time.Since(begun)))))
 		})
 	}
@@ -59,7 +59,7 @@ func TestControlOneClientForEachScaledJob(t *testing.T) {
 		clients.Go(func() {
 			own := goredis.NewClient(&goredis.Options{Addr: dead.Addr(), MaxRetries: -1, DialerRetries: 1})
 			defer func() { _ = own.Close() }()
-			for time.Since(begun) < outage && scene.Pause(t.Context(), time.Second) == nil {
+			for time.Since(begun) < outage && sjtest.Pause(t.Context(), time.Second) == nil {
 				_ = own.Ping(t.Context()).Err()
 			}
 		})
@@ -137,7 +137,7 @@ func createNaming(t *testing.T, address string, count int) (namespace string) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("named-%d", i)},
 			Spec: scaledjobv1.ScaledJobSpec{
 				QueueName: fmt.Sprintf("queue-%d", i), RedisAddress: address, Threshold: 1,
-				PollingIntervalSeconds: 5, JobTemplate: witness.IdleJob(),
+				PollingIntervalSeconds: 5, JobTemplate: jobwatch.IdleJob(),
 			},
 		})).To(Succeed())
 	}

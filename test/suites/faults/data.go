@@ -13,7 +13,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // queueFaults are those of one queue.
@@ -96,7 +96,7 @@ func unannounced(change func(context.Context, *Queue) error) QueueFault {
 
 // awaitGone returns once the server has no such key any more.
 func (q *Queue) awaitGone(ctx context.Context) error {
-	return scene.Await(ctx, func(ctx context.Context) error {
+	return sjtest.Await(ctx, func(ctx context.Context) error {
 		keys, err := q.Redis.Exists(ctx, q.Queue).Result()
 		if err == nil && keys != 0 {
 			err = fmt.Errorf("key %s is there", q.Queue)

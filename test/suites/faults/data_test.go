@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 func TestFaultsOfOneQueue(t *testing.T) {
@@ -27,11 +27,11 @@ func TestFaultsOfOneQueue(t *testing.T) {
 
 func TestFaultsOfOneTrackedQueue(t *testing.T) {
 	t.Parallel()
-	playEach(t, trackedFaults(), []string{"SWAPDB, keys tracked"}, ofOne(scene.Tracking))
+	playEach(t, trackedFaults(), []string{"SWAPDB, keys tracked"}, ofOne(sjtest.Tracking))
 }
 
 // ofOne makes fixtures with one queue.
-func ofOne(always ...scene.Change) func(*testing.T) *Fixture {
+func ofOne(always ...sjtest.Change) func(*testing.T) *Fixture {
 	return func(t *testing.T) *Fixture {
 		t.Helper()
 		fixture := newEmptyFixture(t, always...)
@@ -45,13 +45,13 @@ func TestChangesOfConsumerGroups(t *testing.T) {
 	t.Parallel()
 	const entries, lastEntry = 3, "18446744073709551615-1"
 	for name, c := range map[string]struct {
-		changes []scene.Change
+		changes []sjtest.Change
 		look    func(q *Queue, ctx context.Context, change, fact func(context.Context) error) error
 	}{
 		"notifications": {nil, func(_ *Queue, ctx context.Context, change, fact func(context.Context) error) error {
 			return errors.Join(change(ctx), fact(ctx))
 		}},
-		"keys tracked": {[]scene.Change{scene.Tracking}, func(q *Queue, ctx context.Context, change, fact func(context.Context) error) error {
+		"keys tracked": {[]sjtest.Change{sjtest.Tracking}, func(q *Queue, ctx context.Context, change, fact func(context.Context) error) error {
 			return errors.Join(q.unnoticed(ctx, change), q.polled(ctx, fact))
 		}},
 	} {
@@ -89,9 +89,9 @@ func TestChangesOfConsumerGroups(t *testing.T) {
 			} {
 				g.Expect(c.look(q, t.Context(), step.change, step.fact)).To(Succeed())
 			}
-			g.Expect(q.Witness.CatchUp(t.Context())).To(Succeed())
-			g.Expect(q.Witness.Created()).To(Equal(entries))
-			g.Expect(q.Witness.Verdict()).To(BeEmpty())
+			g.Expect(q.Jobs.Sync(t.Context())).To(Succeed())
+			g.Expect(q.Jobs.Created()).To(Equal(entries))
+			g.Expect(q.Jobs.Violation()).To(BeEmpty())
 		})
 	}
 }
@@ -142,7 +142,7 @@ func TestOneChannelIsRevoked(t *testing.T) {
 	fixture := newEmptyFixture(t)
 	struck, neighbour := add(t, fixture, "struck"), add(t, fixture, "neighbour")
 	fault := Fault{Name: "one of two channels revoked", Promise: "it is polled, and the other is watched"}
-	end := func(ctx context.Context, _ Meanwhile) error { return struck.Update(ctx, scene.Polling(1)) }
+	end := func(ctx context.Context, _ Meanwhile) error { return struck.Update(ctx, sjtest.Polling(1)) }
 	if *long {
 		fault.Name += ", and granted again"
 		fault.Promise += ", and messages since the last poll get their Jobs at the next try"

@@ -5,7 +5,7 @@
 // sees whether it keeps the promise: no wake-up lost, no Job too many.
 //
 // A Fault knows how to strike a Target and how to end. A Fixture has an operator at work for queues on the target, with
-// neither resync nor polling, and a witness of their Jobs. Both are for the tests of this folder, which play one fault
+// neither resync nor polling, and a watch of their Jobs. Both are for the tests of this folder, which play one fault
 // after the other, and for longer programs, which mix them.
 package faults
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -38,17 +38,17 @@ type Fixture struct {
 	// client goes to the queues, past whatever is between them and the operator.
 	client    redis.UniversalClient
 	namespace string
-	always    []scene.Change
+	always    []sjtest.Change
 }
 
 // NewFixture makes a fixture without any ScaledJob. Each that is added has these changes. The context bounds its
 // making.
-func NewFixture(ctx context.Context, setting *Setting, always ...scene.Change) (*Fixture, error) {
+func NewFixture(ctx context.Context, setting *Setting, always ...sjtest.Change) (*Fixture, error) {
 	target, err := NewTarget(ctx)
 	if err != nil {
 		return nil, err
 	}
-	fixture, err := NewFixtureOf(ctx, setting, target.Server.Client(), append([]scene.Change{scene.At(target.Addr())}, always...)...)
+	fixture, err := NewFixtureOf(ctx, setting, target.Server.Client(), append([]sjtest.Change{sjtest.At(target.Addr())}, always...)...)
 	if err != nil {
 		return nil, errors.Join(err, target.Close())
 	}
@@ -57,7 +57,7 @@ func NewFixture(ctx context.Context, setting *Setting, always ...scene.Change) (
 }
 
 // NewFixtureOf is NewFixture for a deployment of several servers, to which the client goes, and which the changes name.
-func NewFixtureOf(ctx context.Context, setting *Setting, client redis.UniversalClient, always ...scene.Change) (*Fixture, error) {
+func NewFixtureOf(ctx context.Context, setting *Setting, client redis.UniversalClient, always ...sjtest.Change) (*Fixture, error) {
 	namespace, err := setting.Control.CreateNamespace(ctx, "faults")
 	if err != nil {
 		return nil, err
@@ -65,8 +65,8 @@ func NewFixtureOf(ctx context.Context, setting *Setting, client redis.UniversalC
 	return &Fixture{Setting: setting, Timeout: timeout, client: client, namespace: namespace, always: always}, nil
 }
 
-// Add makes a ScaledJob, one Job to a message unless changes say otherwise. Its witness stays until ctx ends.
-func (s *Fixture) Add(ctx context.Context, name string, changes ...scene.Change) (*Queue, error) {
+// Add makes a ScaledJob, one Job to a message unless changes say otherwise. The watch of its Jobs stays until ctx ends.
+func (s *Fixture) Add(ctx context.Context, name string, changes ...sjtest.Change) (*Queue, error) {
 	q, err := s.newQueue(ctx, name, slices.Concat(s.always, changes)...)
 	if err == nil {
 		s.Queues = append(s.Queues, q)
@@ -85,15 +85,15 @@ func (s *Fixture) Close(ctx context.Context) error {
 
 // Play has messages come before, during and after a fault, and reports what came
 // of them. An error means that the play could not be played to its end.
-func (s *Fixture) Play(ctx context.Context, fault Fault, lasting time.Duration) (witness.Row, error) {
+func (s *Fixture) Play(ctx context.Context, fault Fault, lasting time.Duration) (jobwatch.Row, error) {
 	if err := errors.Join(s.Push(ctx), s.AwaitExpected(ctx), s.AwaitRest(ctx)); err != nil {
-		return witness.Row{Fault: fault.Name, Promise: fault.Promise}, fmt.Errorf("before the fault: %w", err)
+		return jobwatch.Row{Fault: fault.Name, Promise: fault.Promise}, fmt.Errorf("before the fault: %w", err)
 	}
 	return s.strike(ctx, fault, lasting, s.pushMany)
 }
 
 // PlayStart is Play for an operator that begins during the fault: it hears of the queues by begin.
-func (s *Fixture) PlayStart(ctx context.Context, fault Fault, lasting time.Duration, begin Meanwhile) (witness.Row, error) {
+func (s *Fixture) PlayStart(ctx context.Context, fault Fault, lasting time.Duration, begin Meanwhile) (jobwatch.Row, error) {
 	row, err := s.strike(ctx, fault, lasting, func(ctx context.Context) error {
 		return errors.Join(begin(ctx), s.pushMany(ctx))
 	})
@@ -101,8 +101,8 @@ func (s *Fixture) PlayStart(ctx context.Context, fault Fault, lasting time.Durat
 	return row, err
 }
 
-func (s *Fixture) strike(ctx context.Context, fault Fault, lasting time.Duration, meanwhile Meanwhile) (witness.Row, error) {
-	row := witness.Row{Fault: fault.Name, Promise: fault.Promise}
+func (s *Fixture) strike(ctx context.Context, fault Fault, lasting time.Duration, meanwhile Meanwhile) (jobwatch.Row, error) {
+	row := jobwatch.Row{Fault: fault.Name, Promise: fault.Promise}
 	strike := fault.Strike
 	if fault.strikeFirst != nil {
 		strike = func(ctx context.Context, _ *Target, lasting time.Duration, meanwhile Meanwhile) error {
@@ -117,7 +117,7 @@ func (s *Fixture) strike(ctx context.Context, fault Fault, lasting time.Duration
 
 // recover waits for the Jobs of all messages that the server has, before another
 // message comes which would have the operator look.
-func (s *Fixture) recover(ctx context.Context, row *witness.Row) error {
+func (s *Fixture) recover(ctx context.Context, row *jobwatch.Row) error {
 	ended := time.Now()
 	late := s.AwaitExpected(ctx)
 	row.Recovery = time.Since(ended)
@@ -134,7 +134,7 @@ func (s *Fixture) recover(ctx context.Context, row *witness.Row) error {
 // missing is how many Jobs are not there that should be.
 func (s *Fixture) missing() (jobs int) {
 	for _, q := range s.Queues {
-		jobs += max(0, q.expected-q.Witness.Created())
+		jobs += max(0, q.expected-q.Jobs.Created())
 	}
 	return jobs
 }
@@ -144,7 +144,7 @@ func (s *Fixture) missing() (jobs int) {
 func (s *Fixture) Prove(ctx context.Context) (over int, err error) {
 	err = s.each(ctx, (*Queue).Prove)
 	for _, q := range s.Queues {
-		over += max(0, q.Witness.Created()-q.expected)
+		over += max(0, q.Jobs.Created()-q.expected)
 	}
 	return over, errors.Join(err, s.Setting.Alive(ctx))
 }
@@ -158,7 +158,7 @@ func (s *Fixture) Push(ctx context.Context) error {
 // even if the queue was lost. That the server refuses some is no error.
 func (s *Fixture) pushMany(ctx context.Context) error {
 	for _, q := range s.Queues {
-		if err := q.Push(ctx, q.Witness.Created()+messages); err != nil {
+		if err := q.Push(ctx, q.Jobs.Created()+messages); err != nil {
 			break
 		}
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 	"miracle.dev/scaledjob-operator/test/kit/must"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -36,7 +36,7 @@ var (
 
 var (
 	shared *Setting
-	table  witness.Table
+	table  jobwatch.Table
 )
 
 func TestMain(m *testing.M) {
@@ -55,15 +55,15 @@ func stop(ctx context.Context) error {
 }
 
 // newFixture makes a fixture with a queue that grows and one that reaches its limit. Both go with the test.
-func newFixture(t *testing.T, always ...scene.Change) *Fixture {
+func newFixture(t *testing.T, always ...sjtest.Change) *Fixture {
 	t.Helper()
 	fixture := newEmptyFixture(t, always...)
 	add(t, fixture, "growing")
-	add(t, fixture, "capped", scene.AtMost(capacity))
+	add(t, fixture, "capped", sjtest.AtMost(capacity))
 	return fixture
 }
 
-func newEmptyFixture(t *testing.T, always ...scene.Change) *Fixture {
+func newEmptyFixture(t *testing.T, always ...sjtest.Change) *Fixture {
 	t.Helper()
 	g := NewWithT(t)
 	fixture := must.Get(NewFixture(t.Context(), shared, always...))(g)
@@ -75,7 +75,7 @@ func newEmptyFixture(t *testing.T, always ...scene.Change) *Fixture {
 	return fixture
 }
 
-func add(t *testing.T, fixture *Fixture, name string, changes ...scene.Change) *Queue {
+func add(t *testing.T, fixture *Fixture, name string, changes ...sjtest.Change) *Queue {
 	t.Helper()
 	return must.Get(fixture.Add(t.Context(), name, changes...))(NewWithT(t))
 }

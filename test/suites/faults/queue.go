@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // quietPeriod is for how long there must be no reconcile for the operator to be at rest.
@@ -24,7 +24,7 @@ const quietPeriod = 1500 * time.Millisecond
 // Queue is a list in Redis and the ScaledJob that names it, none of whose Jobs ever finishes. Each message is due one
 // Job. Its methods must not be called concurrently.
 type Queue struct {
-	*scene.ScaledJob
+	*sjtest.ScaledJob
 
 	target *Target
 	// expected is how many Jobs there should be, as of the last time that it was asked. It does not fall, because Jobs
@@ -37,8 +37,8 @@ type Queue struct {
 }
 
 // newQueue makes a ScaledJob with an empty queue on the target.
-func (s *Fixture) newQueue(ctx context.Context, name string, changes ...scene.Change) (*Queue, error) {
-	q := &Queue{target: s.Target, ScaledJob: &scene.ScaledJob{
+func (s *Fixture) newQueue(ctx context.Context, name string, changes ...sjtest.Change) (*Queue, error) {
+	q := &Queue{target: s.Target, ScaledJob: &sjtest.ScaledJob{
 		API: s.Setting.API, Operator: s.Setting.Operator, Redis: s.client,
 		Namespace: s.namespace, Name: name, Queue: s.namespace + ":" + name,
 	}}
@@ -89,9 +89,9 @@ func (q *Queue) Expected(ctx context.Context) (int, error) {
 
 // AwaitExpected returns nil once all Jobs are there that should be, and otherwise when ctx ends.
 func (q *Queue) AwaitExpected(ctx context.Context) error {
-	return scene.Await(ctx, func(ctx context.Context) error {
+	return sjtest.Await(ctx, func(ctx context.Context) error {
 		expected, err := q.Expected(ctx)
-		if created := q.Witness.Created(); err == nil && created < expected {
+		if created := q.Jobs.Created(); err == nil && created < expected {
 			err = fmt.Errorf("there are %d of %d Jobs of %s", created, expected, q.Name)
 		}
 		return err
@@ -110,7 +110,7 @@ func (q *Queue) start(ctx context.Context) error {
 	err := q.API.List(ctx, &all, client.InNamespace(q.Namespace), client.MatchingLabels{scaledjobv1.LabelScaledJob: q.Name})
 	for _, job := range all.Items {
 		if job.Status.Ready == nil {
-			err = errors.Join(err, witness.Ready(ctx, q.API, client.ObjectKeyFromObject(&job)))
+			err = errors.Join(err, jobwatch.Ready(ctx, q.API, client.ObjectKeyFromObject(&job)))
 		}
 	}
 	return err

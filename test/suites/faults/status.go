@@ -11,7 +11,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // want is what a status must say: the mode, the depth, and the reasons of conditions. What is left out may be anything.
@@ -98,5 +98,5 @@ func (q *Queue) noticed(ctx context.Context, do func(context.Context) error) err
 
 // polled has the queue polled every second until a fact is there, and not any more then.
 func (q *Queue) polled(ctx context.Context, fact func(context.Context) error) error {
-	return errors.Join(q.Update(ctx, scene.Polling(1)), fact(ctx), q.Update(ctx, scene.Polling(scene.Never)), q.AwaitRest(ctx))
+	return errors.Join(q.Update(ctx, sjtest.Polling(1)), fact(ctx), q.Update(ctx, sjtest.Polling(sjtest.Never)), q.AwaitRest(ctx))
 }

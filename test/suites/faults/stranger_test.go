@@ -30,11 +30,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // memoryBound is by how much strangers may make the operator grow. One of them sends more at once.
@@ -89,7 +89,7 @@ func lure(t *testing.T, alley *Fixture) []*lured {
 	var all []*lured
 	for i, stranger := range Strangers() {
 		listening := redistest.NewScripted(t, stranger.Script)
-		q := add(t, alley, fmt.Sprintf("lured-%d", i), scene.At(listening.Addr()))
+		q := add(t, alley, fmt.Sprintf("lured-%d", i), sjtest.At(listening.Addr()))
 		all = append(all, &lured{Queue: q, stranger: stranger, listening: listening})
 	}
 	g.Expect(alley.Push(t.Context())).To(Succeed())
@@ -108,29 +108,29 @@ func (l *lured) expectBlamed(t *testing.T) {
 			g.Expect(l.await(t.Context(), want{reasons: map[string]string{kind: reason}})).To(Succeed(), l.stranger.Name)
 		}
 	}
-	g.Expect(l.Witness.Created()).To(BeZero(), l.stranger.Name)
+	g.Expect(l.Jobs.Created()).To(BeZero(), l.stranger.Name)
 }
 
 // expectCured names the right server, and notes how soon the Jobs come.
 func (l *lured) expectCured(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
-	g.Expect(l.Update(t.Context(), scene.At(l.target.Addr()))).To(Succeed())
+	g.Expect(l.Update(t.Context(), sjtest.At(l.target.Addr()))).To(Succeed())
 	l.listening.Close()
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	err := l.AwaitExpected(ctx)
-	row := witness.Row{
+	row := jobwatch.Row{
 		Fault:    "stranger: " + l.stranger.Name,
 		Promise:  "no Job before the right server is named, and messages get theirs then",
-		Recovery: time.Since(began), Lost: max(0, l.expected-l.Witness.Created()),
+		Recovery: time.Since(began), Lost: max(0, l.expected-l.Jobs.Created()),
 	}
-	g.Expect(l.Witness.CatchUp(t.Context())).To(Succeed())
-	row.Over = max(0, l.Witness.Created()-l.expected)
+	g.Expect(l.Jobs.Sync(t.Context())).To(Succeed())
+	row.Over = max(0, l.Jobs.Created()-l.expected)
 	table.Add(row)
 	g.Expect(err).NotTo(HaveOccurred(), l.stranger.Name)
-	g.Expect(l.Witness.Verdict()).To(BeEmpty(), l.stranger.Name)
+	g.Expect(l.Jobs.Violation()).To(BeEmpty(), l.stranger.Name)
 	g.Expect(row.Over).To(BeZero(), l.stranger.Name)
 }
 

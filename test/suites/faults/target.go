@@ -16,7 +16,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
@@ -78,7 +78,7 @@ func (t *Target) configure(ctx context.Context, parameter string, value any) err
 func (t *Target) awaitRefusal(ctx context.Context, code string, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, strikeTimeout)
 	defer cancel()
-	err := scene.Await(ctx, func(ctx context.Context) error {
+	err := sjtest.Await(ctx, func(ctx context.Context) error {
 		err := t.command(ctx, args...)
 		switch {
 		case err == nil:

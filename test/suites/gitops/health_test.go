@@ -23,7 +23,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // health is what the tools make of a ScaledJob in a certain state.
@@ -86,8 +86,8 @@ func TestHealthOfAnOperatorsObjects(t *testing.T) {
 	redis := redistest.New(t, redistest.Options{Events: "Kgl"})
 	namespace := control.NewNamespace(t, "health")
 	running := operator.New(t, operator.Options{Cluster: control, Args: []string{"--watch-namespaces=" + namespace}, Log: os.Stderr})
-	create := func(name string, change scene.Change) *scene.ScaledJob {
-		sj := &scene.ScaledJob{
+	create := func(name string, change sjtest.Change) *sjtest.ScaledJob {
+		sj := &sjtest.ScaledJob{
 			API: api, Redis: redis.Client(), Address: redis.Addr(), Operator: running, Namespace: namespace, Name: name, Queue: name,
 		}
 		g.Expect(sj.Create(t.Context(), change)).To(Succeed())
@@ -101,9 +101,9 @@ func TestHealthOfAnOperatorsObjects(t *testing.T) {
 		}
 		spec.RedisAddress = ""
 	}
-	all := map[string]*scene.ScaledJob{
+	all := map[string]*sjtest.ScaledJob{
 		"healthy": create("healthy", none), "stalled": create("stalled", secret),
-		"reconciling":    create("reconciling", scene.At("127.0.0.1:1")),
+		"reconciling":    create("reconciling", sjtest.At("127.0.0.1:1")),
 		"suspended":      create("suspended", func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true }),
 		"old-generation": create("old-generation", none), "being-deleted": create("being-deleted", none),
 	}
@@ -119,7 +119,7 @@ func TestHealthOfAnOperatorsObjects(t *testing.T) {
 	}
 	g.Expect(running.Stop(t.Context())).To(Succeed())
 	all["without-status"] = create("without-status", none)
-	g.Expect(all["old-generation"].Update(t.Context(), scene.AtMost(7))).To(Succeed())
+	g.Expect(all["old-generation"].Update(t.Context(), sjtest.AtMost(7))).To(Succeed())
 	deleteSlowly(t, all["being-deleted"])
 
 	objects := map[string]*unstructured.Unstructured{}
@@ -133,7 +133,7 @@ func TestHealthOfAnOperatorsObjects(t *testing.T) {
 }
 
 // deleteSlowly deletes a ScaledJob, which a finalizer keeps until the end of the test.
-func deleteSlowly(t *testing.T, sj *scene.ScaledJob) {
+func deleteSlowly(t *testing.T, sj *sjtest.ScaledJob) {
 	t.Helper()
 	g := NewWithT(t)
 	finalizer := func(ctx context.Context, change func(client.Object, string) bool) error {

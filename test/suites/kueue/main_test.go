@@ -26,7 +26,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -39,7 +39,7 @@ const (
 )
 
 var (
-	shared  *scene.ControlPlane
+	shared  *sjtest.ControlPlane
 	redis   *redistest.Server
 	running *operator.Operator
 	kueue   *kueuekit.Kueue
@@ -73,7 +73,7 @@ func start(ctx context.Context) error {
 		program, err := kueuekit.Build(ctx, os.Stderr)
 		g.Expect(err).NotTo(gomega.HaveOccurred(), "the tests need Kueue")
 		opts := cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}
-		shared = must.Get(scene.NewControlPlane(ctx, opts))(g)
+		shared = must.Get(sjtest.NewControlPlane(ctx, opts))(g)
 		redis = must.Get(redistest.Start(ctx, redistest.Options{Log: os.Stderr}))(g)
 		kueue = must.Get(program.Install(ctx, shared.Cluster))(g)
 		g.Expect(kueue.Start(ctx)).To(gomega.Succeed())

@@ -27,7 +27,7 @@ func TestKueueIsKilledInABurst(t *testing.T) {
 	s.Push(messages)
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	s.Expect(s.Witness.AwaitCreated(ctx, quotaOf)).To(Succeed())
+	s.Expect(s.Jobs.AwaitCreated(ctx, quotaOf)).To(Succeed())
 	s.Expect(kueue.Kill()).To(Succeed())
 	s.Push(messages)
 	s.expectCreatesFail()

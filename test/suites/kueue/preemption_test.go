@@ -15,7 +15,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -56,7 +56,7 @@ func TestPreemptedJobsKeepTheirMessages(t *testing.T) {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
-			var changes []scene.Change
+			var changes []sjtest.Change
 			if strategy == scaledjobv1.StrategyAccurate {
 				changes = append(changes, s.accurate)
 			}
@@ -104,11 +104,11 @@ func TestAJobWhoseWorkloadIsDeactivatedIsReplacedWhenItIsDeleted(t *testing.T) {
 	s.Expect(s.expectLimit(metav1.ConditionTrue, scaledjobv1.ReasonJobsSuspended)).To(ContainSubstring("deactivated"))
 	s.expectJobs(1)
 
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Witness.Unfinished()[0]}}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Jobs.Unfinished()[0]}}
 	s.Expect(s.API.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 	s.expectWorking(1)
 	s.finishAll()
 	s.Eventually(s.counted).Should(Equal(counts{Served: 1}), s.explain)
-	s.Eventually(s.Witness.Unfinished).Should(BeEmpty())
+	s.Eventually(s.Jobs.Unfinished).Should(BeEmpty())
 	s.expectJobs(2)
 }

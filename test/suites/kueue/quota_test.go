@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -23,7 +23,7 @@ const quotaOf = 5
 
 // beyond says that more Jobs ran at a time than the quota allows, or nothing.
 func (s *stage) beyond(quota int) string {
-	if most := s.Witness.MostRunning(); most > quota {
+	if most := s.Jobs.MostRunning(); most > quota {
 		return fmt.Sprintf("%d Jobs ran at a time, where the quota allows %d", most, quota)
 	}
 	return ""
@@ -31,7 +31,7 @@ func (s *stage) beyond(quota int) string {
 
 func TestTheQuotaBoundsWhatRunsAndEachMessageHasOneJob(t *testing.T) {
 	const messages = 20
-	for name, changes := range scene.Rows(t, map[string][]scene.Change{
+	for name, changes := range skip.AllBut(t, map[string][]sjtest.Change{
 		"all Jobs wait": nil,
 		"few Jobs wait": {pendingAtMost(quotaOf)},
 	}, "few Jobs wait") {
@@ -46,7 +46,7 @@ func TestTheQuotaBoundsWhatRunsAndEachMessageHasOneJob(t *testing.T) {
 	}
 }
 
-// The negative control: without the label of a LocalQueue, the same count of the same scene fails.
+// The negative control: without the label of a LocalQueue, the same count of the same Jobs fails.
 func TestControlJobsWithoutAQueue(t *testing.T) {
 	t.Parallel()
 	const messages = 20

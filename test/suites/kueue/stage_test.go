@@ -23,7 +23,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	kueuekit "miracle.dev/scaledjob-operator/test/kit/kueue"
 	"miracle.dev/scaledjob-operator/test/kit/must"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/workers"
 )
 
@@ -39,7 +39,7 @@ const localQueue = "jobs"
 // stage is a namespace with a ScaledJob whose Jobs Kueue admits.
 type stage struct {
 	*WithT
-	*scene.Test
+	*sjtest.Test
 
 	t *testing.T
 	// control is where manifests are applied.
@@ -57,7 +57,7 @@ func newStage(t *testing.T) *stage {
 // newStageOf returns a ScaledJob of this name and queue, which is yet to be created.
 func newStageOf(t *testing.T, namespace, name, queue string) *stage {
 	t.Helper()
-	s := &stage{WithT: NewWithT(t), t: t, control: shared.Cluster, Test: scene.NewTest(t, timeout, &scene.ScaledJob{
+	s := &stage{WithT: NewWithT(t), t: t, control: shared.Cluster, Test: sjtest.NewTest(t, timeout, &sjtest.ScaledJob{
 		API: shared.API, Redis: redis.Client(), Address: redis.Addr(), Operator: running,
 		Namespace: namespace, Name: name, Queue: queue,
 	})}
@@ -110,9 +110,9 @@ spec: {clusterQueue: %[1]s}
 
 // create creates the ScaledJob, with workers that keep the messages in progress in a list and Jobs for Kueue unless changes
 // say otherwise, and starts its workers.
-func (s *stage) create(changes ...scene.Change) {
+func (s *stage) create(changes ...sjtest.Change) {
 	s.t.Helper()
-	s.Create(append([]scene.Change{s.kind.Count, labelled(queued(low))}, changes...)...)
+	s.Create(append([]sjtest.Change{s.kind.Count, labelled(queued(low))}, changes...)...)
 	s.staff()
 }
 
@@ -144,7 +144,7 @@ func queued(class string) map[string]string {
 }
 
 // labelled has Jobs with these labels, each of which takes 1 of the quota.
-func labelled(labels map[string]string) scene.Change {
+func labelled(labels map[string]string) sjtest.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate = &batchv1.JobTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: requesting(1)}
 	}
@@ -160,7 +160,7 @@ func requesting(cpus int64) batchv1.JobSpec {
 }
 
 // pendingAtMost sets maxPendingReplicas.
-func pendingAtMost(jobs int32) scene.Change {
+func pendingAtMost(jobs int32) sjtest.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxPendingReplicas = &jobs }
 }
 
@@ -184,12 +184,12 @@ func (s *stage) expectWorking(workers int) {
 // expectJobs waits until so many Jobs were ever created, and makes sure that it stays so.
 func (s *stage) expectJobs(ever int) {
 	s.t.Helper()
-	s.Eventually(s.Witness.Created).Should(Equal(ever), s.explain)
-	s.Update(scene.Polling(1))
+	s.Eventually(s.Jobs.Created).Should(Equal(ever), s.explain)
+	s.Update(sjtest.Polling(1))
 	s.AwaitReconciles(3)
-	s.Expect(s.Witness.CatchUp(s.t.Context())).To(Succeed())
-	s.Expect(s.Witness.Created()).To(Equal(ever))
-	s.Expect(s.Witness.Verdict()).To(BeEmpty())
+	s.Expect(s.Jobs.Sync(s.t.Context())).To(Succeed())
+	s.Expect(s.Jobs.Created()).To(Equal(ever))
+	s.Expect(s.Jobs.Violation()).To(BeEmpty())
 }
 
 // expectDone waits until so many messages are done, and asserts that each had one Job.
@@ -197,7 +197,7 @@ func (s *stage) expectDone(messages int) {
 	s.t.Helper()
 	s.Eventually(s.counted).Should(HaveField("Served", messages), s.explain)
 	s.Expect(s.kind.Left(s.t.Context())).To(BeZero())
-	s.Eventually(s.Witness.Unfinished).Should(BeEmpty(), s.explain)
+	s.Eventually(s.Jobs.Unfinished).Should(BeEmpty(), s.explain)
 	s.expectJobs(messages)
 	s.Expect(s.counted()).To(Equal(counts{Served: messages}), "no Job without a message")
 }
@@ -230,7 +230,7 @@ func (s *stage) expectSuspended(jobs, active int) {
 
 // explain says what is, for a message about what did not happen.
 func (s *stage) explain() string {
-	return fmt.Sprintf("%+v, %d Jobs ever, unfinished %q, %s", s.counted(), s.Witness.Created(), s.Witness.Unfinished(), s.Explain())
+	return fmt.Sprintf("%+v, %d Jobs ever, unfinished %q, %s", s.counted(), s.Jobs.Created(), s.Jobs.Unfinished(), s.Explain())
 }
 
 // serve has messages come, of which so many are worked on at a time, and all workers finish.

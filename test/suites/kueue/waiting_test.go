@@ -17,7 +17,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/must"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -30,7 +30,7 @@ const (
 // notAdmitted is a situation in which Kueue does not admit all Jobs.
 type notAdmitted struct {
 	queues func(*stage)
-	change scene.Change
+	change sjtest.Change
 }
 
 // situations are those of the table in docs/how-to/kueue.md, by the first text of the row.
@@ -81,7 +81,7 @@ func TestKueueSaysWhatTheTableSays(t *testing.T) {
 		documented[texts[0]] = texts
 	}
 	g.Expect(documented).To(HaveLen(len(situations)))
-	for text, row := range scene.Rows(t, situations, "insufficient unused quota for cpu in flavor") {
+	for text, row := range skip.AllBut(t, situations, "insufficient unused quota for cpu in flavor") {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)

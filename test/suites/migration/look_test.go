@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 	"miracle.dev/scaledjob-operator/test/kit/keda"
 	"miracle.dev/scaledjob-operator/test/kit/must"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 const (
@@ -140,7 +140,7 @@ func (s *stage) catchUp() {
 	s.markers++
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "seen-", Labels: map[string]string{keda.JobLabel: marker}},
-		Spec:       witness.IdleJob().Spec,
+		Spec:       jobwatch.IdleJob().Spec,
 	}
 	job.Spec.ManagedBy = nil // Kubernetes creates its Pod.
 	s.Expect(control.API.Create(s.t.Context(), job)).To(Succeed())

@@ -28,7 +28,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -40,7 +40,7 @@ const (
 )
 
 var (
-	control *scene.ControlPlane
+	control *sjtest.ControlPlane
 	ours    *operator.Operator
 	theirs  *keda.KEDA
 	// kedaLog is the log of KEDA.
@@ -64,7 +64,7 @@ func start(ctx context.Context) error {
 		program := must.Get(keda.Build(ctx, os.Stderr))(g)
 		crds := must.Get(keda.CRDs(ctx))(g)
 		opts := cluster.Options{ControllerManager: true, FakeNode: true, CRDs: []string{crds}, Log: os.Stderr}
-		control = must.Get(scene.NewControlPlane(ctx, opts))(g)
+		control = must.Get(sjtest.NewControlPlane(ctx, opts))(g)
 		g.Expect(program.Install(ctx, control.Cluster)).To(gomega.Succeed())
 		// The log has when KEDA has looked, on the debug level.
 		theirs = must.Get(program.Start(ctx, keda.Options{

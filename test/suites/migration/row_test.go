@@ -26,7 +26,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/manifests"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // never is for step.looks.
@@ -113,7 +113,7 @@ func (s *stage) settle(expected int) (keda, ours int) {
 		s.t.Log(err)
 	}
 	s.Expect(s.ours.AwaitQuiet(ctx, quiet)).To(Succeed(), s.explain)
-	s.Expect(errors.Join(s.ofTheirs.CatchUp(ctx), s.ofOurs.CatchUp(ctx))).To(Succeed())
+	s.Expect(errors.Join(s.ofTheirs.Sync(ctx), s.ofOurs.Sync(ctx))).To(Succeed())
 	return s.ofTheirs.Created(), s.ofOurs.Created()
 }
 
@@ -122,7 +122,7 @@ func (s *stage) explain() string {
 	if err != nil {
 		return err.Error()
 	}
-	return scene.Explain(&is.Status)
+	return sjtest.Explain(&is.Status)
 }
 
 // stage applies KEDA's ScaledJob, which is paused, and what convert makes of it, which it has suspended.
@@ -138,11 +138,11 @@ func (r row) stage(t *testing.T) *stage {
 	s.name = s.theirs.GetName()
 	converted := r.convert(s, objects)
 	s.theirs.SetAnnotations(map[string]string{paused: "true"})
-	s.Expect(unstructured.SetNestedField(s.theirs.Object, int64(scene.Never), "spec", "pollingInterval")).To(Succeed())
+	s.Expect(unstructured.SetNestedField(s.theirs.Object, int64(sjtest.Never), "spec", "pollingInterval")).To(Succeed())
 	s.Expect(control.Cluster.Apply(t.Context(), documents(s, objects))).To(Succeed())
 	s.Expect(control.Cluster.Apply(t.Context(), strings.NewReader(converted))).To(Succeed())
 	s.Expect(control.API.Get(t.Context(), client.ObjectKeyFromObject(s.theirs), s.theirs)).To(Succeed())
-	s.ours = &scene.ScaledJob{API: control.API, Operator: ours, Namespace: s.namespace, Name: s.name}
+	s.ours = &sjtest.ScaledJob{API: control.API, Operator: ours, Namespace: s.namespace, Name: s.name}
 	s.observe()
 	if r.completed != "" {
 		var fields map[string]any

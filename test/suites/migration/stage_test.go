@@ -19,10 +19,10 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 	"miracle.dev/scaledjob-operator/test/kit/keda"
 	"miracle.dev/scaledjob-operator/test/kit/must"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // stage is where a row is played: a namespace with a ScaledJob of KEDA and what it was converted to, which have one name
@@ -34,9 +34,9 @@ type stage struct {
 	namespace, name string
 	redis           redis.UniversalClient
 	theirs          *unstructured.Unstructured
-	ours            *scene.ScaledJob
+	ours            *sjtest.ScaledJob
 	// ofTheirs and ofOurs see the Jobs.
-	ofTheirs, ofOurs *witness.Witness
+	ofTheirs, ofOurs *jobwatch.Watch
 	// markers is how many Jobs were created for catchUp.
 	markers int
 }
@@ -170,12 +170,12 @@ func (s *stage) podsOf(g Gomega, jobs []string) []corev1.Pod {
 	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !slices.Contains(jobs, pod.Labels[batchv1.JobNameLabel]) })
 }
 
-// observe starts the witnesses of the Jobs, and with KEDA the ScaledJob for catchUp.
+// observe starts the watches of the Jobs, and with KEDA the ScaledJob for catchUp.
 func (s *stage) observe() {
 	s.t.Helper()
-	of := func(object client.Object) *witness.Witness {
+	of := func(object client.Object) *jobwatch.Watch {
 		owner := &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, UID: object.GetUID()}}
-		started, err := witness.Start(s.t.Context(), control.Cluster.Config(), owner, func() int { return math.MaxInt })
+		started, err := jobwatch.Start(s.t.Context(), control.Cluster.Config(), owner, func() int { return math.MaxInt })
 		s.Expect(err).NotTo(HaveOccurred())
 		return started
 	}

@@ -24,7 +24,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	prometheuskit "miracle.dev/scaledjob-operator/test/kit/prometheus"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -44,7 +44,7 @@ const (
 )
 
 var (
-	shared  *scene.ControlPlane
+	shared  *sjtest.ControlPlane
 	redis   *redistest.Server
 	leader  *operator.Operator
 	standby *operator.Operator
@@ -67,7 +67,7 @@ func start(ctx context.Context) error {
 		program, err = prometheuskit.Build(ctx, os.Stderr)
 		g.Expect(err).NotTo(gomega.HaveOccurred(), "the tests need Prometheus")
 		opts := cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}
-		shared = must.Get(scene.NewControlPlane(ctx, opts))(g)
+		shared = must.Get(sjtest.NewControlPlane(ctx, opts))(g)
 		redis = must.Get(redistest.Start(ctx, redistest.Options{Log: os.Stderr}))(g)
 		replica := operator.Options{
 			Cluster: shared.Cluster, Log: os.Stderr,

@@ -21,7 +21,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	prometheuskit "miracle.dev/scaledjob-operator/test/kit/prometheus"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -59,7 +59,7 @@ func TestStrangeNamesAreLabels(t *testing.T) {
 		name := fmt.Sprint("strange-", i)
 		name += strings.Repeat("x", 63-len(name))
 		other := s.Neighbour(name, key)
-		s.Expect(other.Create(t.Context(), scene.AtMost(1))).To(Succeed())
+		s.Expect(other.Create(t.Context(), sjtest.AtMost(1))).To(Succeed())
 		s.Expect(other.Push(t.Context(), i+1)).To(Succeed())
 	}
 	for format, scraping := range map[string]*prometheuskit.Prometheus{"text": classic, "protobuf": prometheus} {

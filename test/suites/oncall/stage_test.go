@@ -18,13 +18,13 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	prometheuskit "miracle.dev/scaledjob-operator/test/kit/prometheus"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // stage is a namespace with a ScaledJob.
 type stage struct {
 	*WithT
-	*scene.Test
+	*sjtest.Test
 
 	t *testing.T
 	// server is the Redis server, if it is one of its own.
@@ -36,7 +36,7 @@ type stage struct {
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	namespace := shared.Cluster.NewNamespace(t, "oncall")
-	return &stage{WithT: NewWithT(t), t: t, Test: scene.NewTest(t, timeout, &scene.ScaledJob{
+	return &stage{WithT: NewWithT(t), t: t, Test: sjtest.NewTest(t, timeout, &sjtest.ScaledJob{
 		API: shared.API, Operator: leader, Redis: redis.Client(), Address: redis.Addr(),
 		Namespace: namespace, Name: "worker", Queue: namespace + ":jobs",
 	})}
@@ -50,9 +50,9 @@ func (s *stage) on(opts redistest.Options) {
 }
 
 // create creates the ScaledJob, whose Pods run until something else is said.
-func (s *stage) create(changes ...scene.Change) {
+func (s *stage) create(changes ...sjtest.Change) {
 	s.t.Helper()
-	s.Create(append([]scene.Change{func(spec *scaledjobv1.ScaledJobSpec) {
+	s.Create(append([]sjtest.Change{func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.PollingIntervalSeconds = 1
 		spec.JobTemplate = &batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{
 			BackoffLimit: new(int32(0)),
@@ -65,7 +65,7 @@ func (s *stage) create(changes ...scene.Change) {
 }
 
 // pods annotates the Pods of the template.
-func pods(key, value string) scene.Change {
+func pods(key, value string) sjtest.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.Template.Annotations = map[string]string{key: value}
 	}

@@ -13,7 +13,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -31,7 +31,7 @@ func TestSecretsThatMayNotBeRead(t *testing.T) {
 	// Its Secret is read on behalf of a reconcile, not of a subscription.
 	deaf.create(with(deaf.on(newClosedServer(t)), unheard)...)
 	deaf.push(1)
-	deaf.Update(scene.Polling(1))
+	deaf.Update(sjtest.Polling(1))
 	deaf.awaitJobs()
 
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: secretReader}}

@@ -15,7 +15,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/must"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // documentedUser is the user whom the documents make.
@@ -42,7 +42,7 @@ func documentedPermissions(t *testing.T) []string {
 }
 
 // follow makes the documented user by the command that the documents give, and returns the way to it.
-func (s *scaledJob) follow(server *server, command []string) []scene.Change {
+func (s *scaledJob) follow(server *server, command []string) []sjtest.Change {
 	s.t.Helper()
 	s.Redis = server.Client()
 	password := knownSecrets.password()
@@ -52,7 +52,7 @@ func (s *scaledJob) follow(server *server, command []string) []scene.Change {
 		args[i] = strings.Replace(word, "PASSWORD", password, 1)
 	}
 	server.do(args...)
-	return []scene.Change{at(server.Addr()), signedIn(documentedUser)}
+	return []sjtest.Change{at(server.Addr()), signedIn(documentedUser)}
 }
 
 // replaced is the command with one of its words replaced by others.
@@ -105,7 +105,7 @@ func TestTheDocumentedPermissionsAreEnoughInAnotherDatabase(t *testing.T) {
 
 func TestTheDocumentedCommandsOfTypesAreEnough(t *testing.T) {
 	t.Parallel()
-	for kind := range scene.QueueKinds() {
+	for kind := range sjtest.QueueKinds() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)
@@ -122,7 +122,7 @@ func TestTheDocumentedCommandsOfTypesAreEnough(t *testing.T) {
 // the queue is polled.
 func TestTheDocumentedPermissionsAreEnoughForTracking(t *testing.T) {
 	t.Parallel()
-	for kind := range scene.QueueKinds() {
+	for kind := range sjtest.QueueKinds() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)
@@ -131,7 +131,7 @@ func TestTheDocumentedPermissionsAreEnoughForTracking(t *testing.T) {
 			for _, word := range []string{"&__keyspace@0__:jobs:*", "+subscribe", "+unsubscribe"} {
 				command = replaced(t, command, word)
 			}
-			s.create(with(s.follow(newClosedServer(t), replaced(t, command, "+llen", trackedCommands(t, kind)...)), scene.Tracking)...)
+			s.create(with(s.follow(newClosedServer(t), replaced(t, command, "+llen", trackedCommands(t, kind)...)), sjtest.Tracking)...)
 			s.awaitJobs()
 			s.expectTracked()
 		})
@@ -140,7 +140,7 @@ func TestTheDocumentedPermissionsAreEnoughForTracking(t *testing.T) {
 		t.Parallel()
 		s := newScaledJob(t)
 		command := replaced(t, documentedPermissions(t), "+client|tracking")
-		s.create(with(s.follow(newClosedServer(t), command), scene.Tracking, scene.Polling(1))...)
+		s.create(with(s.follow(newClosedServer(t), command), sjtest.Tracking, sjtest.Polling(1))...)
 		s.awaitJobs()
 		s.push(1)
 		s.awaitJobs()

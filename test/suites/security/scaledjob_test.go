@@ -16,7 +16,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // credentials is the Secret with the password of the tenant, and trust that with what TLS needs.
@@ -25,7 +25,7 @@ const credentials, trust = "credentials", "trust"
 // scaledJob is a ScaledJob that a test has to itself, in a namespace that it has to itself.
 type scaledJob struct {
 	*WithT
-	*scene.Test
+	*sjtest.Test
 
 	t            *testing.T
 	controlPlane *controlPlane
@@ -47,7 +47,7 @@ func newScaledJobIn(t *testing.T, in *controlPlane) *scaledJob {
 	}
 	return &scaledJob{
 		WithT: NewWithT(t), t: t, controlPlane: in, kind: "List",
-		Test: scene.NewTest(t, timeout, &scene.ScaledJob{
+		Test: sjtest.NewTest(t, timeout, &sjtest.ScaledJob{
 			API: in.API, Operator: in.operator, Namespace: namespace, Name: "worker", Queue: "jobs:" + namespace,
 		}),
 	}
@@ -57,7 +57,7 @@ func newScaledJobIn(t *testing.T, in *controlPlane) *scaledJob {
 func (s *scaledJob) another(name string) *scaledJob {
 	s.t.Helper()
 	other := *s
-	other.Test = scene.NewTest(s.t, timeout, s.Neighbour(name, s.Queue+":"+name))
+	other.Test = sjtest.NewTest(s.t, timeout, s.Neighbour(name, s.Queue+":"+name))
 	return &other
 }
 
@@ -72,17 +72,17 @@ func newNeighbour(t *testing.T) *scaledJob {
 }
 
 // on moves the queue to a server, and returns the spec of a tenant there who may do everything.
-func (s *scaledJob) on(server *server) []scene.Change {
+func (s *scaledJob) on(server *server) []sjtest.Change {
 	s.t.Helper()
 	s.Redis = server.Client()
 	password := knownSecrets.password()
 	server.user(tenant, password, "~*", "&*", "+@all")
 	s.putPassword(password)
-	return []scene.Change{at(server.Addr()), signedIn(tenant)}
+	return []sjtest.Change{at(server.Addr()), signedIn(tenant)}
 }
 
 // secure moves the queue to a server that speaks TLS and has users, and returns the spec of a tenant there.
-func (s *scaledJob) secure(authority *certificates.Authority, pair certificates.Pair, clients *certificates.Authority) (*server, []scene.Change) {
+func (s *scaledJob) secure(authority *certificates.Authority, pair certificates.Pair, clients *certificates.Authority) (*server, []sjtest.Change) {
 	s.t.Helper()
 	server := newSecureServer(s.t, pair, clients)
 	spec := s.on(server)
@@ -91,31 +91,33 @@ func (s *scaledJob) secure(authority *certificates.Authority, pair certificates.
 }
 
 // with is more changes than these.
-func with(spec []scene.Change, more ...scene.Change) []scene.Change { return slices.Concat(spec, more) }
+func with(spec []sjtest.Change, more ...sjtest.Change) []sjtest.Change {
+	return slices.Concat(spec, more)
+}
 
 // create creates the ScaledJob, one Job to a message unless changes say otherwise. At the end of the test it is
 // deleted.
-func (s *scaledJob) create(changes ...scene.Change) {
+func (s *scaledJob) create(changes ...sjtest.Change) {
 	s.t.Helper()
-	s.Create(append([]scene.Change{s.byConnection}, changes...)...)
+	s.Create(append([]sjtest.Change{s.byConnection}, changes...)...)
 }
 
 // byConnection names the queue and its server by the fields that go with credentials and TLS.
 func (s *scaledJob) byConnection(spec *scaledjobv1.ScaledJobSpec) {
 	spec.QueueName, spec.RedisAddress = "", ""
-	queue := scene.QueueKinds()[s.kind].Queue
+	queue := sjtest.QueueKinds()[s.kind].Queue
 	queue.Name = s.Queue
 	spec.Queues, spec.Redis = []scaledjobv1.Queue{queue}, &scaledjobv1.Redis{}
 }
 
 // at names the address of the server.
-func at(address string) scene.Change {
+func at(address string) sjtest.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.Addresses = []string{address} }
 }
 
 // signedIn has the operator sign in as this user, with the password of the Secret
 // credentials, in clear text unless there is TLS.
-func signedIn(user string) scene.Change {
+func signedIn(user string) sjtest.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.Redis.Auth = &scaledjobv1.RedisAuth{
 			Username: user, PasswordSecretRef: &scaledjobv1.SecretKeyReference{Name: credentials},
@@ -184,7 +186,7 @@ func (s *scaledJob) push(messages int) {
 // pushOne adds a message to the queue.
 func (s *scaledJob) pushOne(ctx context.Context) error {
 	s.CountPushed(1)
-	return scene.QueueKinds()[s.kind].Add(ctx, s.Redis, s.Queue, s.Pushed())
+	return sjtest.QueueKinds()[s.kind].Add(ctx, s.Redis, s.Queue, s.Pushed())
 }
 
 // jobsEver is how many Jobs the ScaledJob has created.

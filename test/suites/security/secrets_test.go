@@ -26,7 +26,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -162,7 +162,7 @@ func (w *statusWatch) all() string {
 
 // controlPlane is a control plane without nodes, the operator in it, and the administrator's view of both.
 type controlPlane struct {
-	*scene.ControlPlane
+	*sjtest.ControlPlane
 
 	operator *operator.Operator
 	// statuses are what the operator ever wrote into ScaledJobs.
@@ -170,7 +170,7 @@ type controlPlane struct {
 }
 
 func newControlPlane(ctx context.Context) (*controlPlane, error) {
-	started, err := scene.NewControlPlane(ctx, cluster.Options{Log: os.Stderr})
+	started, err := sjtest.NewControlPlane(ctx, cluster.Options{Log: os.Stderr})
 	if err != nil {
 		return nil, err
 	}

@@ -9,20 +9,20 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const alice, bob = "alice", "bob"
 
 // welcome makes a user of the server who may do everything with the keys of the
 // ScaledJob, and nothing with others, and the Secret with the password.
-func (s *scaledJob) welcome(server *server, user string) []scene.Change {
+func (s *scaledJob) welcome(server *server, user string) []sjtest.Change {
 	s.t.Helper()
 	s.Redis = server.Client()
 	password := knownSecrets.password()
 	server.user(user, password, "~"+s.Queue+"*", "&__keyspace@0__:"+s.Queue+"*", "+@all")
 	s.putPassword(password)
-	return []scene.Change{at(server.Addr()), signedIn(user)}
+	return []sjtest.Change{at(server.Addr()), signedIn(user)}
 }
 
 func TestNobodyIsServedByTheConnectionOfAnotherTenant(t *testing.T) {
@@ -33,7 +33,7 @@ func TestNobodyIsServedByTheConnectionOfAnotherTenant(t *testing.T) {
 	owner.create(spec...)
 	owner.expectNoticed()
 	for name, attempt := range map[string]struct {
-		spec   []scene.Change
+		spec   []sjtest.Change
 		reason string
 	}{
 		"same-secret": {spec, scaledjobv1.ReasonSecretNotFound},
@@ -81,8 +81,8 @@ func TestTenantsSeeWhatTheirOwnUserSees(t *testing.T) {
 func TestConnectionsAreSharedWithinATenantAndClosedAfterwards(t *testing.T) {
 	t.Parallel()
 	server := newClosedServer(t)
-	scenes := []*scaledJob{newScaledJob(t), newScaledJob(t)}
-	for _, s := range scenes {
+	both := []*scaledJob{newScaledJob(t), newScaledJob(t)}
+	for _, s := range both {
 		spec := s.welcome(server, s.Namespace)
 		other := s.another("other")
 		s.create(spec...)
@@ -94,7 +94,7 @@ func TestConnectionsAreSharedWithinATenantAndClosedAfterwards(t *testing.T) {
 		other.expectNoticed()
 		other.Delete()
 	}
-	for _, s := range scenes {
+	for _, s := range both {
 		s.Eventually(server.connections).WithArguments(s.Namespace).Should(BeEmpty())
 	}
 }

@@ -17,7 +17,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/suites/faults"
 )
@@ -87,7 +87,7 @@ func replicaOf(ctx context.Context, s *redistest.Sharded, key string) (*redistes
 
 // awaitOtherOwner waits until the other nodes name another master for a key.
 func awaitOtherOwner(ctx context.Context, s *redistest.Sharded, key string, old *redistest.Server) error {
-	return scene.Await(ctx, func(ctx context.Context) error {
+	return sjtest.Await(ctx, func(ctx context.Context) error {
 		by := s.Nodes[0]
 		if by == old {
 			by = s.Nodes[1]
@@ -103,7 +103,7 @@ func awaitOtherOwner(ctx context.Context, s *redistest.Sharded, key string, old 
 // awaitOwner waits until all nodes name this master for a key, and the same epoch. Only then they agree whose claim is
 // newer when the slot moves again.
 func awaitOwner(ctx context.Context, s *redistest.Sharded, key string, owner *redistest.Server) error {
-	return scene.Await(ctx, func(ctx context.Context) error {
+	return sjtest.Await(ctx, func(ctx context.Context) error {
 		epochs := map[string]bool{}
 		for _, each := range s.Nodes {
 			named, err := s.Owner(ctx, each, key)
@@ -154,10 +154,10 @@ func moveTwice(ctx context.Context, s *redistest.Sharded, key string, meanwhile 
 func TestClusterFaults(t *testing.T) {
 	t.Parallel()
 	name := func(fault clusterFault) string { return fault.name }
-	for _, fault := range scene.RowsNamed(t, clusterFaults(), name, "slot moved") {
+	for _, fault := range skip.AllNamedBut(t, clusterFaults(), name, "slot moved") {
 		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel()
-			for mode, changes := range map[string][]scene.Change{"notifications": nil, "tracking": {scene.Tracking}} {
+			for mode, changes := range map[string][]sjtest.Change{"notifications": nil, "tracking": {sjtest.Tracking}} {
 				t.Run(mode, func(t *testing.T) {
 					t.Parallel()
 					s := redistest.NewSharded(t, redistest.ShardedOptions{})
@@ -180,7 +180,7 @@ func TestManyPushesToAMovingSlot(t *testing.T) {
 	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addresses(), MaxRedirects: 16})
 	fixture := fixtureOf(t, shared, client, nil, at(scaledjobv1.RedisCluster, s.Nodes[0].Addr()))
-	queue := must.Get(fixture.Add(t.Context(), "many", scene.AtMost(2*pushes)))(NewWithT(t))
+	queue := must.Get(fixture.Add(t.Context(), "many", sjtest.AtMost(2*pushes)))(NewWithT(t))
 	fixture.Timeout = manyTimeout
 	name := fmt.Sprintf("in a Cluster, slot moved back and forth under %d pushes", pushes)
 	play(t, fixture, name, "read and watched on both nodes", func(ctx context.Context, _ faults.Meanwhile) error {

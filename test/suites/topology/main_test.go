@@ -18,10 +18,10 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/suites/faults"
 )
 
@@ -39,7 +39,7 @@ var tablePath = flag.String("table", "", "the file to write the table of faults 
 
 var (
 	shared *faults.Setting
-	table  witness.Table
+	table  jobwatch.Table
 )
 
 func TestMain(m *testing.M) {
@@ -57,9 +57,9 @@ func stop(ctx context.Context) error {
 }
 
 // behindSentinels returns a fixture whose queues are behind sentinels.
-func behindSentinels(t *testing.T, r *redistest.Replicated, changes ...scene.Change) *faults.Fixture {
+func behindSentinels(t *testing.T, r *redistest.Replicated, changes ...sjtest.Change) *faults.Fixture {
 	t.Helper()
-	return fixtureOf(t, shared, failoverClient(r.Addresses()), usual, append([]scene.Change{at(scaledjobv1.RedisSentinel, r.Addresses()...)}, changes...)...)
+	return fixtureOf(t, shared, failoverClient(r.Addresses()), usual, append([]sjtest.Change{at(scaledjobv1.RedisSentinel, r.Addresses()...)}, changes...)...)
 }
 
 // failoverClient returns a client that asks these sentinels.
@@ -68,22 +68,22 @@ func failoverClient(sentinels []string) *redis.Client {
 }
 
 // inCluster returns a fixture whose queues are in a Redis Cluster.
-func inCluster(t *testing.T, s *redistest.Sharded, changes ...scene.Change) *faults.Fixture {
+func inCluster(t *testing.T, s *redistest.Sharded, changes ...sjtest.Change) *faults.Fixture {
 	t.Helper()
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addresses(), ClusterStateReloadInterval: time.Second})
-	return fixtureOf(t, shared, client, usual, append([]scene.Change{at(scaledjobv1.RedisCluster, s.Nodes[0].Addr(), s.Nodes[1].Addr())}, changes...)...)
+	return fixtureOf(t, shared, client, usual, append([]sjtest.Change{at(scaledjobv1.RedisCluster, s.Nodes[0].Addr(), s.Nodes[1].Addr())}, changes...)...)
 }
 
 // usual are the queues of most fixtures: two that grow, which in a Cluster may be on different masters, and one that
 // reaches its limit.
-var usual = map[string]scene.Change{
-	"growing": asItIs, "more": asItIs, "capped": scene.AtMost(capacity),
+var usual = map[string]sjtest.Change{
+	"growing": asItIs, "more": asItIs, "capped": sjtest.AtMost(capacity),
 }
 
 func asItIs(*scaledjobv1.ScaledJobSpec) { /* no change */ }
 
 // at sets the mode and the addresses.
-func at(mode scaledjobv1.RedisMode, addresses ...string) scene.Change {
+func at(mode scaledjobv1.RedisMode, addresses ...string) sjtest.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.RedisAddress = ""
 		spec.Redis = &scaledjobv1.Redis{Mode: mode, Addresses: addresses}
@@ -95,7 +95,7 @@ func at(mode scaledjobv1.RedisMode, addresses ...string) scene.Change {
 
 // fixtureOf returns a fixture with these queues, each with these changes. At the end of the test the client is closed.
 func fixtureOf(
-	t *testing.T, setting *faults.Setting, client redis.UniversalClient, queues map[string]scene.Change, changes ...scene.Change,
+	t *testing.T, setting *faults.Setting, client redis.UniversalClient, queues map[string]sjtest.Change, changes ...sjtest.Change,
 ) *faults.Fixture {
 	t.Helper()
 	g := NewWithT(t)
@@ -124,7 +124,7 @@ func explain(ctx context.Context, t *testing.T, fixture *faults.Fixture) {
 			t.Logf("%s: %v", queue.Name, err)
 			continue
 		}
-		t.Logf("%s: %s\n%s", queue.Name, scene.Explain(&is.Status), queue.Operator.LogsAbout(queue.Namespace+"/"+queue.Name))
+		t.Logf("%s: %s\n%s", queue.Name, sjtest.Explain(&is.Status), queue.Operator.LogsAbout(queue.Namespace+"/"+queue.Name))
 	}
 }
 
@@ -147,7 +147,7 @@ func play(t *testing.T, fixture *faults.Fixture, name, promise string, strike fu
 
 // writable waits until all queues can be pushed to and read.
 func writable(ctx context.Context, fixture *faults.Fixture) error {
-	return scene.Await(ctx, func(ctx context.Context) error {
+	return sjtest.Await(ctx, func(ctx context.Context) error {
 		for _, q := range fixture.Queues {
 			if err := q.Redis.Set(ctx, "{"+q.Queue+"}:probe", 1, 0).Err(); err != nil {
 				return err
@@ -160,7 +160,7 @@ func writable(ctx context.Context, fixture *faults.Fixture) error {
 // mislead pushes messages to an old master until it knows that it is one no longer, which loses them. No Job is due for
 // them.
 func mislead(ctx context.Context, old *redistest.Server, keys ...string) error {
-	return scene.Await(ctx, func(ctx context.Context) error {
+	return sjtest.Await(ctx, func(ctx context.Context) error {
 		for _, key := range keys {
 			err := old.Client().LPush(ctx, key, "lost").Err()
 			if err == nil {

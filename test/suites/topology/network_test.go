@@ -18,7 +18,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 	"miracle.dev/scaledjob-operator/test/suites/faults"
@@ -61,7 +61,7 @@ func TestOnlySentinelsReachTheMaster(t *testing.T) {
 	play(t, fixture, "behind sentinels, network between operator and master holds everything back", "nothing is taken for an empty queue",
 		func(ctx context.Context, meanwhile faults.Meanwhile) error {
 			proxy.Hold(tcpproxy.Both)
-			return errors.Join(meanwhile(ctx), scene.Pause(ctx, holdTime), proxy.Pass())
+			return errors.Join(meanwhile(ctx), sjtest.Pause(ctx, holdTime), proxy.Pass())
 		})
 }
 
@@ -101,7 +101,7 @@ func TestOnlyNodesReachAMaster(t *testing.T) {
 	play(t, fixture, "in a Cluster, network between operator and a master holds everything back", "nothing is taken for an empty queue",
 		func(ctx context.Context, meanwhile faults.Meanwhile) error {
 			proxy.Hold(tcpproxy.Both)
-			return errors.Join(meanwhile(ctx), scene.Pause(ctx, holdTime), proxy.Pass())
+			return errors.Join(meanwhile(ctx), sjtest.Pause(ctx, holdTime), proxy.Pass())
 		})
 }
 
@@ -151,7 +151,7 @@ func awaitLeft(ctx context.Context, client *redis.Client, old *redistest.Server)
 	if err != nil {
 		return err
 	}
-	return scene.Await(ctx, func(ctx context.Context) error {
+	return sjtest.Await(ctx, func(ctx context.Context) error {
 		now, err := runID(ctx, client)
 		if err == nil && now == before {
 			err = errors.New("the client uses the old master")

@@ -24,7 +24,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/examples"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -79,11 +79,11 @@ func access() *scaledjobv1.RedisAuth {
 // signedIn is a ScaledJob whose operator signs in by the Secret redis.
 type signedIn struct {
 	*WithT
-	*scene.ScaledJob
+	*sjtest.ScaledJob
 	t *testing.T
 }
 
-func newSignedIn(t *testing.T, to redis.UniversalClient, secret map[string]string, changes ...scene.Change) *signedIn {
+func newSignedIn(t *testing.T, to redis.UniversalClient, secret map[string]string, changes ...sjtest.Change) *signedIn {
 	t.Helper()
 	s := &signedIn{WithT: NewWithT(t), t: t}
 	s.SetDefaultEventuallyTimeout(stopTimeout)
@@ -91,10 +91,10 @@ func newSignedIn(t *testing.T, to redis.UniversalClient, secret map[string]strin
 	s.Expect(shared.API.Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "redis"}, StringData: secret,
 	})).To(Succeed())
-	s.ScaledJob = &scene.ScaledJob{
+	s.ScaledJob = &sjtest.ScaledJob{
 		API: shared.API, Operator: shared.Operator, Redis: to, Namespace: namespace, Name: "emails", Queue: queueKey,
 	}
-	s.Expect(s.Create(t.Context(), append(changes, scene.AtMost(1000))...)).To(Succeed())
+	s.Expect(s.Create(t.Context(), append(changes, sjtest.AtMost(1000))...)).To(Succeed())
 	s.Expect(s.Observe(t.Context(), shared.Control.Config(), s.Pushed)).To(Succeed())
 	t.Cleanup(func() {
 		s.Expect(s.Delete(context.WithoutCancel(t.Context()))).To(Succeed())
@@ -124,8 +124,8 @@ func (s *signedIn) awaitEvents() {
 func (s *signedIn) gets(messages int) {
 	s.t.Helper()
 	s.Expect(s.Push(s.t.Context(), messages)).To(Succeed())
-	s.Eventually(s.Witness.Created).Should(Equal(s.Pushed()), s.explain)
-	s.Expect(s.Witness.Verdict()).To(BeEmpty())
+	s.Eventually(s.Jobs.Created).Should(Equal(s.Pushed()), s.explain)
+	s.Expect(s.Jobs.Violation()).To(BeEmpty())
 }
 
 func (s *signedIn) explain() string {
@@ -133,7 +133,7 @@ func (s *signedIn) explain() string {
 	if err != nil {
 		return err.Error()
 	}
-	return scene.Explain(&is.Status)
+	return sjtest.Explain(&is.Status)
 }
 
 // encrypted returns options for servers that speak only TLS, also with each other, the path to the certificate of their
@@ -230,7 +230,7 @@ func TestPasswordsOfServersAndOfSentinels(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "redis"},
 				StringData: map[string]string{"server": ofServers, "sentinel": ofSentinels},
 			})).To(Succeed())
-			sj := &scene.ScaledJob{API: shared.API, Operator: shared.Operator, Namespace: namespace, Name: "emails", Queue: "emails"}
+			sj := &sjtest.ScaledJob{API: shared.API, Operator: shared.Operator, Namespace: namespace, Name: "emails", Queue: "emails"}
 			g.Expect(sj.Create(t.Context(), at(scaledjobv1.RedisSentinel, r.Addresses()...), func(spec *scaledjobv1.ScaledJobSpec) {
 				spec.Redis.Auth, spec.Redis.TLS = c.server, inClearText
 				spec.Redis.Sentinel.Auth, spec.Redis.Sentinel.TLS = c.sentinel, inClearText
@@ -269,7 +269,7 @@ func TestSamplesGetTheirJobs(t *testing.T) {
 			g := NewWithT(t)
 			namespace := must.Get(shared.Control.CreateNamespace(t.Context(), "samples"))(g)
 			sample := sampleNamed(t, name)
-			sj := &scene.ScaledJob{
+			sj := &sjtest.ScaledJob{
 				API: shared.API, Operator: shared.Operator, Redis: c.client, Namespace: namespace, Name: name, Queue: c.queue,
 			}
 			g.Expect(sj.Create(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) {
@@ -279,8 +279,8 @@ func TestSamplesGetTheirJobs(t *testing.T) {
 			sj.Queue = c.queue
 			g.Expect(sj.Observe(t.Context(), shared.Control.Config(), sj.Pushed)).To(Succeed())
 			g.Expect(sj.Push(t.Context(), 3)).To(Succeed())
-			g.Eventually(sj.Witness.Created).WithTimeout(stopTimeout).Should(Equal(3))
-			g.Expect(sj.Witness.Verdict()).To(BeEmpty())
+			g.Eventually(sj.Jobs.Created).WithTimeout(stopTimeout).Should(Equal(3))
+			g.Expect(sj.Jobs.Violation()).To(BeEmpty())
 			g.Expect(sj.Delete(t.Context())).To(Succeed())
 		})
 	}

@@ -19,7 +19,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/redistest/rediscli"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 // shared is the control plane in which the pages are followed, and its operator. The Redis server has the settings of the
 // sample that the pages use.
 var shared struct {
-	*scene.ControlPlane
+	*sjtest.ControlPlane
 
 	operator *operator.Operator
 	redis    *redistest.Server
@@ -52,7 +52,7 @@ func start(ctx context.Context) error {
 	return must.Try(func(g gomega.Gomega) {
 		g.Expect(buildWorkers(ctx)).To(gomega.Succeed())
 		shared.redis = must.Get(redistest.Start(ctx, redistest.Options{Events: sampleEvents, Log: os.Stderr}))(g)
-		shared.ControlPlane = must.Get(scene.NewControlPlane(ctx, cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}))(g)
+		shared.ControlPlane = must.Get(sjtest.NewControlPlane(ctx, cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}))(g)
 		shared.operator = must.Get(operator.Start(ctx, operator.Options{Cluster: shared.Cluster, Log: os.Stderr}))(g)
 	})
 }

@@ -28,7 +28,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -52,7 +52,7 @@ var recordFolder = flag.String("record", "", "the folder to write what kubectl d
 
 // setting is a control plane and the operator in it.
 type setting struct {
-	*scene.ControlPlane
+	*sjtest.ControlPlane
 
 	operator *operator.Operator
 }
@@ -82,7 +82,7 @@ func start(ctx context.Context) error {
 	})
 	group.Go(func() (err error) {
 		opts := cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}
-		if shared.ControlPlane, err = scene.NewControlPlane(ctx, opts); err != nil {
+		if shared.ControlPlane, err = sjtest.NewControlPlane(ctx, opts); err != nil {
 			return err
 		}
 		return shared.operate(ctx)

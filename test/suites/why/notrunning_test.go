@@ -16,7 +16,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 func notRunning() []situation {
 	all := []situation{
 		limited("at-max-replicas", scaledjobv1.ReasonAtMaxReplicas, []string{"spec.maxReplicas"},
-			late(3, scene.AtMost(1)), update(scene.AtMost(10))),
+			late(3, sjtest.AtMost(1)), update(sjtest.AtMost(10))),
 		limited("at-max-pending", scaledjobv1.ReasonAtMaxPending, []string{"spec.maxPendingReplicas", "kubectl describe pods"},
 			late(3, never, func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxPendingReplicas = new(int32(1)) }),
 			func(s *stage) {
@@ -111,7 +111,7 @@ func limited(name, reason string, words []string, bring, cure func(s *stage)) si
 func notStarting() []situation {
 	// All Jobs that may be there are there, and raising the limit would not help.
 	atMost := waits("image-at-max-replicas", []string{"ready Pod"}, func(s *stage) {
-		s.create(never, scene.AtMost(1))
+		s.create(never, sjtest.AtMost(1))
 		s.waiting = 1
 	}, (*stage).readyPods)
 	atMost.then = []claim{
@@ -138,7 +138,7 @@ func notStarting() []situation {
 			s.touchJobs()
 		}),
 		waits("pod-quota", noPod, func(s *stage) {
-			s.quota(pricesQuota, scene.PodCount, 0)
+			s.quota(pricesQuota, sjtest.PodCount, 0)
 			s.create()
 		}, undoAndTouch),
 		waits("image", []string{"ready Pod"}, func(s *stage) { s.create(never) }, (*stage).readyPods),
@@ -176,7 +176,7 @@ func undoAndTouch(s *stage) {
 }
 
 // memory has the containers request this memory.
-func memory(quantity string) scene.Change {
+func memory(quantity string) sjtest.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) {
 		requests := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(quantity)}
 		spec.JobTemplate.Spec.Template.Spec.Containers[0].Resources.Requests = requests
@@ -197,7 +197,7 @@ func (s *stage) leastMemory(quantity string) {
 }
 
 // managedBy leaves the Jobs to this controller.
-func managedBy(controller *string) scene.Change {
+func managedBy(controller *string) sjtest.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.ManagedBy = controller }
 }
 

@@ -23,7 +23,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
@@ -78,7 +78,7 @@ func unreachable(name string, words []string, bring, cure func(s *stage)) situat
 }
 
 // redisOf gives the ScaledJob the field redis instead of redisAddress, with these changes.
-func redisOf(address string, changes ...func(*scaledjobv1.Redis)) scene.Change {
+func redisOf(address string, changes ...func(*scaledjobv1.Redis)) sjtest.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.RedisAddress, spec.Redis = "", &scaledjobv1.Redis{Addresses: []string{address}}
 		for _, change := range changes {
@@ -127,7 +127,7 @@ func reaching() []situation {
 	return []situation{
 		unreachable("refused", []string{"refused", "Check the port"}, func(s *stage) {
 			proxy := tcpproxy.New(s.t, redisServer.Addr())
-			s.createWell(scene.At(proxy.Addr()))
+			s.createWell(sjtest.At(proxy.Addr()))
 			s.Expect(proxy.Refuse()).To(Succeed())
 			proxy.Cut()
 			s.push(2)
@@ -142,7 +142,7 @@ func reaching() []situation {
 			s.undo = func() { s.Expect(server.Resume()).To(Succeed()) }
 		}, undo).inEveryMode(),
 		unreachable("unknown-host", []string{"cannot be resolved", "DNS"},
-			early(1, scene.At("redis.nowhere.invalid:6379")), update(scene.At(redisServer.Addr()))),
+			early(1, sjtest.At("redis.nowhere.invalid:6379")), update(sjtest.At(redisServer.Addr()))),
 		answering("closes-connections", "broke", ""),
 		answering("no-redis", "does not speak the Redis protocol", "HTTP/1.1 400 Bad Request\r\n\r\n"),
 		unreachable("too-many-clients", []string{"no more clients", "maxclients"}, func(s *stage) {
@@ -165,11 +165,11 @@ func reaching() []situation {
 func answering(name, words, answer string) situation {
 	return unreachable(name, []string{words}, func(s *stage) {
 		s.push(1)
-		s.create(scene.At(redistest.Listen(s.t, func(conn net.Conn) {
+		s.create(sjtest.At(redistest.Listen(s.t, func(conn net.Conn) {
 			_, _ = conn.Read(make([]byte, 1<<10))
 			_, _ = conn.Write([]byte(answer))
 		})))
-	}, update(scene.At(redisServer.Addr())))
+	}, update(sjtest.At(redisServer.Addr())))
 }
 
 // redis sends a command to the server of the queue.
@@ -233,7 +233,7 @@ func (s *stage) permit(rules ...any) {
 }
 
 // asUser has the operator sign in as the user.
-func (s *stage) asUser() scene.Change { return redisOf(s.Address, signedIn(s.Namespace)) }
+func (s *stage) asUser() sjtest.Change { return redisOf(s.Address, signedIn(s.Namespace)) }
 
 // permitting are situations of users who may not do what the operator needs, and of keys that can't be read.
 func permitting() []situation {
@@ -438,15 +438,15 @@ func dialing() []situation {
 			s.push(1)
 			_, port, err := net.SplitHostPort(s.Address)
 			s.Expect(err).NotTo(HaveOccurred())
-			s.create(scene.At(net.JoinHostPort(host, port)))
-		}, update(scene.At(redisServer.Addr())))
+			s.create(sjtest.At(net.JoinHostPort(host, port)))
+		}, update(sjtest.At(redisServer.Addr())))
 	}
 	return []situation{
 		elsewhere("denied-network", deniedHost, "--redis-allow-cidrs"),
 		unreadable("too-many-servers", scaledjobv1.ReasonTooManyServers, []string{"--max-redis-servers-per-namespace"}, func(s *stage) {
 			for number, name := range []string{"first", "second", "third"} {
 				other := *s
-				other.Test = scene.NewTest(s.t, timeout, s.Neighbour(name, s.Queue+":"+name))
+				other.Test = sjtest.NewTest(s.t, timeout, s.Neighbour(name, s.Queue+":"+name))
 				other.createWell(redisOf(s.Address, inDatabase(int32(number+1))))
 				s.undo = func() { other.Delete() }
 			}
@@ -776,7 +776,7 @@ func notifying() []situation {
 			bring: func(s *stage) {
 				s.on(redistest.New(s.t, redistest.Options{Events: redistest.NoEvents}))
 				s.user("-config", "-client|tracking")
-				s.create(s.asUser(), scene.Polling(1))
+				s.create(s.asUser(), sjtest.Polling(1))
 				s.Eventually(func() []string {
 					s.push(1)
 					s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(s.waiting))), s.explain)

@@ -18,7 +18,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/must"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 	"miracle.dev/scaledjob-operator/test/kit/webhook"
 )
@@ -199,7 +199,7 @@ func quota() situation {
 		name: "quota",
 		bring: func(s *stage) {
 			s.createWell()
-			s.quota(pricesQuota, scene.JobCount, 0)
+			s.quota(pricesQuota, sjtest.JobCount, 0)
 			s.push(2)
 		},
 		says: createRefused("exceeded quota", pricesQuota, "count/jobs.batch"),
@@ -221,7 +221,7 @@ func history() situation {
 			s.createWell()
 			s.push(2)
 			s.finishJobs()
-			s.quota(pricesQuota, scene.JobCount, 2)
+			s.quota(pricesQuota, sjtest.JobCount, 2)
 			s.push(1)
 		},
 		says:  claimed(scaledjobv1.ConditionScalingLimited, no, scaledjobv1.ReasonNotLimited),

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 var everyMode = []scaledjobv1.ScalingMode{scaledjobv1.ModeEvents, scaledjobv1.ModeTracking, scaledjobv1.ModePolling}
@@ -44,9 +44,9 @@ func bySpec() []situation {
 		},
 		{
 			name:  "max-replicas-0",
-			bring: early(2, scene.AtMost(0)),
+			bring: early(2, sjtest.AtMost(0)),
 			says:  claimed(scaledjobv1.ConditionScalingLimited, yes, scaledjobv1.ReasonAtMaxReplicas, "spec.maxReplicas"),
-			cure:  update(scene.AtMost(10)),
+			cure:  update(sjtest.AtMost(10)),
 		},
 		badTemplate("template-field", "spec.backoffLimit", func(spec *scaledjobv1.ScaledJobSpec) {
 			spec.JobTemplate.Spec.BackoffLimit = new(int32(-1))
@@ -66,7 +66,7 @@ func bySpec() []situation {
 // unknownContainer is a template that sets no restartPolicy, and whose podFailurePolicy is about a container that does
 // not exist: that is all that the API server rejects.
 func unknownContainer() situation {
-	about := func(container string) scene.Change {
+	about := func(container string) sjtest.Change {
 		return func(spec *scaledjobv1.ScaledJobSpec) {
 			spec.JobTemplate.Spec.Template.Spec.RestartPolicy = ""
 			spec.JobTemplate.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
@@ -85,12 +85,12 @@ func unknownContainer() situation {
 	return wrong
 }
 
-func suspend(suspended bool) scene.Change {
+func suspend(suspended bool) sjtest.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = suspended }
 }
 
 // badTemplate is a template that the API server rejects for this field.
-func badTemplate(name, field string, bad, good scene.Change) situation {
+func badTemplate(name, field string, bad, good sjtest.Change) situation {
 	return situation{
 		name:  name,
 		bring: early(1, bad),
@@ -103,7 +103,7 @@ func badTemplate(name, field string, bad, good scene.Change) situation {
 
 // largeTemplate is a template of about this size, until it has 63 KiB.
 func largeTemplate(name string, size int) situation {
-	sized := func(size int) scene.Change { return annotation("example.com/script", strings.Repeat("a", size)) }
+	sized := func(size int) sjtest.Change { return annotation("example.com/script", strings.Repeat("a", size)) }
 	return invalidSpec(name, early(1, sized(size)), update(sized(63<<10)), "larger than 64 KiB", "ConfigMap")
 }
 

@@ -27,13 +27,13 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 // stage is where a situation is brought about: a ScaledJob in a namespace of its own.
 type stage struct {
 	*WithT
-	*scene.Test
+	*sjtest.Test
 
 	t    *testing.T
 	in   *setting
@@ -64,7 +64,7 @@ func newStage(t *testing.T, isRestricted bool, mode scaledjobv1.ScalingMode) *st
 	}
 	return &stage{
 		WithT: NewWithT(t), t: t, in: in, mode: mode, podsRun: !isRestricted,
-		Test: scene.NewTest(t, timeout, &scene.ScaledJob{
+		Test: sjtest.NewTest(t, timeout, &sjtest.ScaledJob{
 			API: in.API, Operator: in.operator, Redis: redisServer.Client(), Address: redisServer.Addr(),
 			Namespace: namespace, Name: "mailer", Queue: namespace + ":emails",
 		}),
@@ -84,27 +84,27 @@ func (s *stage) fillAll(words []string) (all []string) {
 }
 
 // create creates the ScaledJob, one Job with a Pod to a message unless changes say otherwise.
-func (s *stage) create(changes ...scene.Change) {
+func (s *stage) create(changes ...sjtest.Change) {
 	s.t.Helper()
-	s.Create(append([]scene.Change{usual, byMode(s.mode)}, changes...)...)
+	s.Create(append([]sjtest.Change{usual, byMode(s.mode)}, changes...)...)
 }
 
 // createWell creates the ScaledJob, and waits until all is well.
-func (s *stage) createWell(changes ...scene.Change) {
+func (s *stage) createWell(changes ...sjtest.Change) {
 	s.t.Helper()
 	s.create(changes...)
 	s.expect(well...)
 }
 
 // early has messages before there is a ScaledJob, and late has them when all is well.
-func early(messages int, changes ...scene.Change) func(s *stage) {
+func early(messages int, changes ...sjtest.Change) func(s *stage) {
 	return func(s *stage) {
 		s.push(messages)
 		s.create(changes...)
 	}
 }
 
-func late(messages int, changes ...scene.Change) func(s *stage) {
+func late(messages int, changes ...sjtest.Change) func(s *stage) {
 	return func(s *stage) {
 		s.createWell(changes...)
 		s.push(messages)
@@ -112,7 +112,7 @@ func late(messages int, changes ...scene.Change) func(s *stage) {
 }
 
 // update changes the spec as a cure.
-func update(changes ...scene.Change) func(s *stage) {
+func update(changes ...sjtest.Change) func(s *stage) {
 	return func(s *stage) { s.Update(changes...) }
 }
 
@@ -129,11 +129,11 @@ func usual(spec *scaledjobv1.ScaledJobSpec) {
 }
 
 // byMode has the operator learn of messages in this way.
-func byMode(mode scaledjobv1.ScalingMode) scene.Change {
+func byMode(mode scaledjobv1.ScalingMode) sjtest.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) {
 		switch mode {
 		case scaledjobv1.ModeTracking:
-			scene.Tracking(spec)
+			sjtest.Tracking(spec)
 		case scaledjobv1.ModePolling:
 			spec.Notifications = scaledjobv1.NotificationsDisabled
 		case scaledjobv1.ModeEvents:
@@ -154,7 +154,7 @@ func (s *stage) on(server *redistest.Server) {
 }
 
 // annotation has an annotation on the Pods.
-func annotation(key, value string) scene.Change {
+func annotation(key, value string) sjtest.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.Template.Annotations = map[string]string{key: value}
 	}
@@ -302,7 +302,7 @@ const newerField = "priority"
 // from it when it runs. The CRD has another field, and lacks the rules for redis, as an older one does.
 func startRestricted(ctx context.Context) (_ *setting, err error) {
 	s := &setting{}
-	if s.ControlPlane, err = scene.NewControlPlane(ctx, cluster.Options{}); err != nil {
+	if s.ControlPlane, err = sjtest.NewControlPlane(ctx, cluster.Options{}); err != nil {
 		return s, err
 	}
 	if err := s.changeCRD(ctx); err != nil {
@@ -342,7 +342,7 @@ func (s *setting) changeCRD(ctx context.Context) error {
 	fields[newerField] = int64(1)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return scene.Await(ctx, func(ctx context.Context) error {
+	return sjtest.Await(ctx, func(ctx context.Context) error {
 		probe := &unstructured.Unstructured{Object: map[string]any{"spec": runtime.DeepCopyJSON(fields)}}
 		probe.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJob"))
 		probe.SetNamespace(metav1.NamespaceDefault)

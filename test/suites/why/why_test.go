@@ -25,7 +25,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/cli/doctor"
 	"miracle.dev/scaledjob-operator/internal/cli/explain"
 	"miracle.dev/scaledjob-operator/test/kit/must"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
@@ -346,9 +346,9 @@ func (s *stage) expectOnce(of event) {
 		for _, is := range all {
 			switch is.Reason {
 			case of.reason:
-				notes = append(notes, slices.Repeat([]string{is.Type + ": " + is.Note}, scene.Times(&is))...)
+				notes = append(notes, slices.Repeat([]string{is.Type + ": " + is.Note}, sjtest.Times(&is))...)
 			case "QueueConnected":
-				recoveries += scene.Times(&is)
+				recoveries += sjtest.Times(&is)
 			}
 		}
 		g.Expect(notes).To(HaveEach(expected))
@@ -378,13 +378,13 @@ func (s *stage) expectJobs() {
 func (s *stage) explain() string {
 	var text strings.Builder
 	status := s.Status()
-	fmt.Fprintf(&text, "%d messages should have their Jobs in the end. Now it says: %s\nEvents:\n", s.waiting, scene.Explain(&status))
+	fmt.Fprintf(&text, "%d messages should have their Jobs in the end. Now it says: %s\nEvents:\n", s.waiting, sjtest.Explain(&status))
 	all, err := s.Events(s.t.Context())
 	if err != nil {
 		return err.Error()
 	}
 	for _, is := range all {
-		fmt.Fprintf(&text, "%s %s ×%d: %s\n", is.Type, is.Reason, scene.Times(&is), is.Note)
+		fmt.Fprintf(&text, "%s %s ×%d: %s\n", is.Type, is.Reason, sjtest.Times(&is), is.Note)
 	}
 	return text.String()
 }

@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -99,7 +99,7 @@ func edit(ctx context.Context, _ *batch, r *scaledJob, m moments) error {
 	if err := r.move(ctx); err != nil || !m.back {
 		return err
 	}
-	return errors.Join(scene.Pause(ctx, m.gap), r.move(ctx))
+	return errors.Join(sjtest.Pause(ctx, m.gap), r.move(ctx))
 }
 
 // kill ends the connection that all scaledJobs share, once. It returns when that has ended, for each of them.
@@ -187,7 +187,7 @@ func (w *batch) race(ctx context.Context, s stage, r *scaledJob, m moments) erro
 		if m.follows {
 			<-answered
 		}
-		return errors.Join(scene.Pause(ctx, m.offset), r.push(ctx, key))
+		return errors.Join(sjtest.Pause(ctx, m.offset), r.push(ctx, key))
 	})
 	return both.Wait()
 }
@@ -260,7 +260,7 @@ func newScaledJob(name string, a *env) *scaledJob {
 			MaxReplicas:            &unlimited,
 			PollingIntervalSeconds: 3600,
 			Notifications:          a.source.notifications,
-			JobTemplate:            witness.IdleJob(),
+			JobTemplate:            jobwatch.IdleJob(),
 		},
 	}
 	return r

@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
 const (
@@ -39,7 +39,7 @@ var (
 
 	control *cluster.Cluster
 	api     client.Client // the administrator's
-	jobs    *witness.AllJobs
+	jobs    *jobwatch.AllJobs
 )
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m, 0, start, stop)) }
@@ -52,7 +52,7 @@ func start(ctx context.Context) error {
 	default:
 		*pushes = 1000
 	}
-	plane, err := scene.NewControlPlane(ctx, cluster.Options{Log: os.Stderr})
+	plane, err := sjtest.NewControlPlane(ctx, cluster.Options{Log: os.Stderr})
 	if err == nil {
 		control, api, jobs = plane.Cluster, plane.API, plane.AllJobs
 	}

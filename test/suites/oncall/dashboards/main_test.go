@@ -18,12 +18,12 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/prometheus"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/workers"
 )
 
@@ -36,12 +36,12 @@ const (
 
 // stage is what the tests share.
 var stage struct {
-	*scene.ControlPlane
+	*sjtest.ControlPlane
 
 	// notifying sends notifications, silent does not.
 	notifying, silent *redistest.Server
 	leader, standby   *operator.Operator
-	scaledJobs        []*scene.ScaledJob
+	scaledJobs        []*sjtest.ScaledJob
 	// classic and native scrape both operators, doubled scrapes the leader twice.
 	classic, native, doubled *prometheus.Prometheus
 }
@@ -57,7 +57,7 @@ func start(ctx context.Context) error {
 		program, err := prometheus.Build(ctx, os.Stderr)
 		g.Expect(err).NotTo(gomega.HaveOccurred(), "the tests need Prometheus")
 		// The controller-manager counts what quotas limit.
-		stage.ControlPlane = must.Get(scene.NewControlPlane(ctx, cluster.Options{ControllerManager: true, Log: os.Stderr}))(g)
+		stage.ControlPlane = must.Get(sjtest.NewControlPlane(ctx, cluster.Options{ControllerManager: true, Log: os.Stderr}))(g)
 		stage.notifying = must.Get(redistest.Start(ctx, redistest.Options{Events: "Kglszht", Log: os.Stderr}))(g)
 		stage.silent = must.Get(redistest.Start(ctx, redistest.Options{Events: redistest.NoEvents, Log: os.Stderr}))(g)
 		startOperators(ctx, g)
@@ -91,11 +91,11 @@ func startPrometheus(ctx context.Context, g gomega.Gomega, program prometheus.Pr
 
 // perform brings ScaledJobs into all situations in which they have series of their own.
 func perform(ctx context.Context, g gomega.Gomega) {
-	for name, act := range map[string]func(context.Context, gomega.Gomega, *scene.ScaledJob){
+	for name, act := range map[string]func(context.Context, gomega.Gomega, *sjtest.ScaledJob){
 		"limited": limited, "tracked": tracked, "stream": stream, "refused": refused, "unreachable": unreachable,
 	} {
 		namespace := must.Get(stage.Cluster.CreateNamespace(ctx, name))(g)
-		s := &scene.ScaledJob{
+		s := &sjtest.ScaledJob{
 			API: stage.API, Redis: stage.notifying.Client(), Address: stage.notifying.Addr(), Operator: stage.leader,
 			Namespace: namespace, Name: name, Queue: namespace + ":jobs",
 		}
@@ -105,18 +105,18 @@ func perform(ctx context.Context, g gomega.Gomega) {
 }
 
 // limited has 5 messages and 2 Jobs at most. One more Job has finished, and a connection was lost.
-func limited(ctx context.Context, g gomega.Gomega, s *scene.ScaledJob) {
-	g.Expect(s.Create(ctx, scene.AtMost(2))).To(gomega.Succeed())
+func limited(ctx context.Context, g gomega.Gomega, s *sjtest.ScaledJob) {
+	g.Expect(s.Create(ctx, sjtest.AtMost(2))).To(gomega.Succeed())
 	g.Expect(s.AwaitSubscription(ctx)).To(gomega.Succeed())
 	g.Expect(s.Push(ctx, 5)).To(gomega.Succeed())
 	g.Expect(awaitActive(ctx, s, 2)).To(gomega.Succeed())
 	jobs := must.Get(stage.AllJobs.In(s.Namespace))(g)
-	g.Expect(witness.Complete(ctx, s.API, client.ObjectKeyFromObject(jobs[0]))).To(gomega.Succeed())
+	g.Expect(jobwatch.Complete(ctx, s.API, client.ObjectKeyFromObject(jobs[0]))).To(gomega.Succeed())
 	g.Expect(stage.notifying.Client().ClientKillByFilter(ctx, "TYPE", "pubsub").Err()).To(gomega.Succeed())
 }
 
 // tracked has 1 message, in a server that sends no notifications.
-func tracked(ctx context.Context, g gomega.Gomega, s *scene.ScaledJob) {
+func tracked(ctx context.Context, g gomega.Gomega, s *sjtest.ScaledJob) {
 	s.Redis, s.Address = stage.silent.Client(), stage.silent.Addr()
 	g.Expect(s.Create(ctx)).To(gomega.Succeed())
 	g.Expect(s.AwaitTracked(ctx)).To(gomega.Succeed())
@@ -125,7 +125,7 @@ func tracked(ctx context.Context, g gomega.Gomega, s *scene.ScaledJob) {
 }
 
 // stream has 1 message, whose age the operator knows.
-func stream(ctx context.Context, g gomega.Gomega, s *scene.ScaledJob) {
+func stream(ctx context.Context, g gomega.Gomega, s *sjtest.ScaledJob) {
 	kind := must.Get(workers.ConsumerGroup(ctx, stage.notifying.Client(), s.Queue))(g)
 	g.Expect(s.Create(ctx, kind.Count)).To(gomega.Succeed())
 	g.Expect(kind.Push(ctx, "message")).To(gomega.Succeed())
@@ -133,24 +133,24 @@ func stream(ctx context.Context, g gomega.Gomega, s *scene.ScaledJob) {
 }
 
 // refused has 1 message, and a quota that admits no Job.
-func refused(ctx context.Context, g gomega.Gomega, s *scene.ScaledJob) {
-	must.Get(s.Limit(ctx, "quota", map[corev1.ResourceName]int64{scene.JobCount: 0}))(g)
+func refused(ctx context.Context, g gomega.Gomega, s *sjtest.ScaledJob) {
+	must.Get(s.Limit(ctx, "quota", map[corev1.ResourceName]int64{sjtest.JobCount: 0}))(g)
 	g.Expect(s.Push(ctx, 1)).To(gomega.Succeed())
-	g.Expect(s.Create(ctx, scene.Polling(1))).To(gomega.Succeed())
+	g.Expect(s.Create(ctx, sjtest.Polling(1))).To(gomega.Succeed())
 }
 
 // unreachable names a server that does not exist.
-func unreachable(ctx context.Context, g gomega.Gomega, s *scene.ScaledJob) {
-	g.Expect(s.Create(ctx, scene.At("127.0.0.1:1"), scene.Polling(1))).To(gomega.Succeed())
+func unreachable(ctx context.Context, g gomega.Gomega, s *sjtest.ScaledJob) {
+	g.Expect(s.Create(ctx, sjtest.At("127.0.0.1:1"), sjtest.Polling(1))).To(gomega.Succeed())
 }
 
-func awaitActive(ctx context.Context, s *scene.ScaledJob, jobs int32) error {
+func awaitActive(ctx context.Context, s *sjtest.ScaledJob, jobs int32) error {
 	return s.AwaitStatus(ctx, fmt.Sprint(jobs, " active Jobs"), func(object *scaledjobv1.ScaledJob) bool { return object.Status.ActiveJobs == jobs })
 }
 
 // awaitReady waits for one Job, and has its Pod be ready: it would count as one that does not start after a minute.
-func awaitReady(ctx context.Context, s *scene.ScaledJob) error {
-	return scene.Await(ctx, func(ctx context.Context) error {
+func awaitReady(ctx context.Context, s *sjtest.ScaledJob) error {
+	return sjtest.Await(ctx, func(ctx context.Context) error {
 		jobs, err := stage.AllJobs.In(s.Namespace)
 		if err != nil {
 			return err
@@ -158,7 +158,7 @@ func awaitReady(ctx context.Context, s *scene.ScaledJob) error {
 		if len(jobs) != 1 {
 			return fmt.Errorf("there are %d Jobs of %s", len(jobs), s.Name)
 		}
-		return errors.Join(witness.Ready(ctx, s.API, client.ObjectKeyFromObject(jobs[0])), awaitActive(ctx, s, 1))
+		return errors.Join(jobwatch.Ready(ctx, s.API, client.ObjectKeyFromObject(jobs[0])), awaitActive(ctx, s, 1))
 	})
 }
 

@@ -1,9 +1,9 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package witness counts the Jobs of a ScaledJob by a watch of its own, which
+// Package jobwatch counts the Jobs of a ScaledJob by a watch of its own, which
 // nothing delays, and which shares nothing with what it watches over.
-package witness
+package jobwatch
 
 import (
 	"context"
@@ -28,15 +28,15 @@ import (
 )
 
 const (
-	catchUpTimeout = 3 * time.Minute
-	retryInterval  = 100 * time.Millisecond
+	syncTimeout   = 3 * time.Minute
+	retryInterval = 100 * time.Millisecond
 	// markerPrefix begins the names of Jobs that belong to no one.
 	markerPrefix = "marker-"
 )
 
-// Witness sees every change of the Jobs that one ScaledJob controls, in the order in which the API server made them. A
+// Watch sees every change of the Jobs that one ScaledJob controls, in the order in which the API server made them. A
 // restart of the API server costs it at most what came and went in the moment before. It is safe for concurrent use.
-type Witness struct {
+type Watch struct {
 	owner types.UID
 	limit func() int
 	jobs  typedbatchv1.JobInterface
@@ -50,27 +50,27 @@ type Witness struct {
 	// running are the unfinished ones that are not suspended, and mostRunning how many there were at most.
 	running     map[types.UID]bool
 	mostRunning int
-	// fault is the first thing that must not happen, empty if nothing did.
-	fault string
+	// violation is the first thing that must not happen, empty if nothing did.
+	violation string
 	// markers are the names of those that were seen.
 	markers map[string]bool
 	// changed is closed when anything was seen, and replaced.
 	changed chan struct{}
 }
 
-// Start starts a witness of the Jobs of a ScaledJob that has none yet. It stays until ctx ends. The limit is how many
+// Start starts a watch of the Jobs of a ScaledJob that has none yet. It stays until ctx ends. The limit is how many
 // Jobs may be unfinished at the moment; it is called at each change and must not block.
-func Start(ctx context.Context, config *rest.Config, owner *scaledjobv1.ScaledJob, limit func() int) (*Witness, error) {
+func Start(ctx context.Context, config *rest.Config, owner *scaledjobv1.ScaledJob, limit func() int) (*Watch, error) {
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("starting a witness: %w", err)
+		return nil, fmt.Errorf("starting a watch of Jobs: %w", err)
 	}
 	jobs := clients.BatchV1().Jobs(owner.Namespace)
 	present, err := jobs.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("starting a witness: %w", err)
+		return nil, fmt.Errorf("starting a watch of Jobs: %w", err)
 	}
-	w := &Witness{
+	w := &Watch{
 		owner: owner.UID, limit: limit, jobs: jobs,
 		created: map[types.UID]bool{}, unfinished: map[types.UID]string{}, running: map[types.UID]bool{},
 		markers: map[string]bool{}, changed: make(chan struct{}),
@@ -81,12 +81,12 @@ func Start(ctx context.Context, config *rest.Config, owner *scaledjobv1.ScaledJo
 
 // look sees what happens after this version, until ctx ends. Where a watch ends
 // or cannot begin, the API server is away for a moment, and the next one goes on.
-func (w *Witness) look(ctx context.Context, version string) {
+func (w *Watch) look(ctx context.Context, version string) {
 	for ctx.Err() == nil {
 		var err error
 		version, err = w.watch(ctx, version)
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-			version, err = w.survey(ctx, version)
+			version, err = w.list(ctx, version)
 		}
 		if err == nil {
 			continue
@@ -99,7 +99,7 @@ func (w *Witness) look(ctx context.Context, version string) {
 }
 
 // watch notes what a watch tells, and returns the version that it got to.
-func (w *Witness) watch(ctx context.Context, version string) (string, error) {
+func (w *Watch) watch(ctx context.Context, version string) (string, error) {
 	events, err := w.jobs.Watch(ctx, metav1.ListOptions{ResourceVersion: version})
 	if err != nil {
 		return version, err
@@ -116,16 +116,16 @@ func (w *Witness) watch(ctx context.Context, version string) (string, error) {
 	return version, nil
 }
 
-// survey is for an API server that no longer knows what happened after this version, because it has been
+// list is for an API server that no longer knows what happened after this version, because it has been
 // restarted: it notes the Jobs that there are. Only what came and went in the moment before the restart stays unseen.
-func (w *Witness) survey(ctx context.Context, version string) (string, error) {
+func (w *Watch) list(ctx context.Context, version string) (string, error) {
 	present, err := w.jobs.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return version, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.tell()
+	w.notify()
 	clear(w.unfinished)
 	clear(w.running)
 	for i := range present.Items {
@@ -135,23 +135,23 @@ func (w *Witness) survey(ctx context.Context, version string) (string, error) {
 	return present.ResourceVersion, nil
 }
 
-func (w *Witness) note(kind watch.EventType, job *batchv1.Job) {
+func (w *Watch) note(kind watch.EventType, job *batchv1.Job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.tell()
+	w.notify()
 	if w.register(kind, job) {
 		w.judge(job.Name)
 	}
 }
 
-// tell has those look who wait for anything.
-func (w *Witness) tell() {
+// notify has those look who wait for anything.
+func (w *Watch) notify() {
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
 
 // register keeps what a Job is, and says whether it is an unfinished one of the owner.
-func (w *Witness) register(kind watch.EventType, job *batchv1.Job) bool {
+func (w *Watch) register(kind watch.EventType, job *batchv1.Job) bool {
 	if job.GenerateName == markerPrefix {
 		w.markers[job.Name] = true
 	}
@@ -175,15 +175,15 @@ func (w *Witness) register(kind watch.EventType, job *batchv1.Job) bool {
 	return true
 }
 
-func (w *Witness) remove(job types.UID) {
+func (w *Watch) remove(job types.UID) {
 	delete(w.unfinished, job)
 	delete(w.running, job)
 }
 
 // judge keeps the first time that there were too many.
-func (w *Witness) judge(last string) {
-	if limit := w.limit(); len(w.unfinished) > limit && w.fault == "" {
-		w.fault = fmt.Sprintf("Job %s makes %d unfinished ones, where %d were due", last, len(w.unfinished), limit)
+func (w *Watch) judge(last string) {
+	if limit := w.limit(); len(w.unfinished) > limit && w.violation == "" {
+		w.violation = fmt.Sprintf("Job %s makes %d unfinished ones, where %d were due", last, len(w.unfinished), limit)
 	}
 }
 
@@ -194,35 +194,35 @@ func finished(job *batchv1.Job) bool {
 }
 
 // Created returns how many Jobs were ever created.
-func (w *Witness) Created() int {
+func (w *Watch) Created() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.created)
 }
 
 // Unfinished returns the names of the Jobs that have not finished.
-func (w *Witness) Unfinished() []string {
+func (w *Watch) Unfinished() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Sorted(maps.Values(w.unfinished))
 }
 
 // MostRunning returns how many Jobs that are not suspended were unfinished at a time, at most.
-func (w *Witness) MostRunning() int {
+func (w *Watch) MostRunning() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.mostRunning
 }
 
-// Verdict returns the first thing that must not have happened and did, or "".
-func (w *Witness) Verdict() string {
+// Violation returns the first thing that must not have happened and did, or "".
+func (w *Watch) Violation() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.fault
+	return w.violation
 }
 
 // AwaitCreated returns nil once so many Jobs were created, and otherwise when ctx ends.
-func (w *Witness) AwaitCreated(ctx context.Context, jobs int) error {
+func (w *Watch) AwaitCreated(ctx context.Context, jobs int) error {
 	err := w.await(ctx, func() bool { return len(w.created) >= jobs })
 	if err != nil {
 		return fmt.Errorf("waiting for %d Jobs, of which there are %d: %w", jobs, w.Created(), err)
@@ -231,7 +231,7 @@ func (w *Witness) AwaitCreated(ctx context.Context, jobs int) error {
 }
 
 // Job returns the name of the n-th Job that was created, counted from 1, once there is one, and an error when ctx ends.
-func (w *Witness) Job(ctx context.Context, n int) (name string, err error) {
+func (w *Watch) Job(ctx context.Context, n int) (name string, err error) {
 	if err := w.AwaitCreated(ctx, n); err != nil {
 		return "", err
 	}
@@ -240,10 +240,10 @@ func (w *Witness) Job(ctx context.Context, n int) (name string, err error) {
 	return w.names[n-1], nil
 }
 
-// CatchUp returns nil once the witness has seen all that happened before the call. For that it makes a Job which
+// Sync returns nil once the watch has shown all that happened before the call. For that it makes a Job which
 // belongs to no one and never runs. It gives up after three minutes.
-func (w *Witness) CatchUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
+func (w *Watch) Sync(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	marker, err := w.jobs.Create(ctx, &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: markerPrefix},
@@ -253,13 +253,13 @@ func (w *Witness) CatchUp(ctx context.Context) error {
 		return fmt.Errorf("marking the present moment: %w", err)
 	}
 	if err := w.await(ctx, func() bool { return w.markers[marker.Name] }); err != nil {
-		return fmt.Errorf("waiting until the witness has seen Job %s: %w", marker.Name, err)
+		return fmt.Errorf("waiting until the watch shows Job %s: %w", marker.Name, err)
 	}
 	return nil
 }
 
 // await returns nil once the condition holds, which is asked with the lock held.
-func (w *Witness) await(ctx context.Context, condition func() bool) error {
+func (w *Watch) await(ctx context.Context, condition func() bool) error {
 	for {
 		w.mu.Lock()
 		holds, changed := condition(), w.changed

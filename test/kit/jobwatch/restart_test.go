@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package witness
+package jobwatch
 
 import (
 	"context"
@@ -17,13 +17,13 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
-func TestWitnessOutlivesTheAPIServer(t *testing.T) {
+func TestAWatchOutlivesTheAPIServer(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	control := cluster.New(t, cluster.Options{Log: os.Stderr})
 	object := &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "emails", UID: owner}}
 	const restarts = 2
-	ctx, cancel := context.WithTimeout(t.Context(), catchUpTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), syncTimeout)
 	defer cancel()
 	w := must.Get(Start(t.Context(), control.Config(), object, func() int { return restarts }))(g)
 	for i := range restarts {
@@ -33,16 +33,16 @@ func TestWitnessOutlivesTheAPIServer(t *testing.T) {
 		g.Expect(control.RestartAPIServer(ctx)).To(Succeed())
 		g.Expect(w.createOwned(ctx, fmt.Sprint("job-", i))).To(Succeed())
 		g.Expect(w.AwaitCreated(ctx, i+1)).To(Succeed())
-		g.Expect(w.CatchUp(ctx)).To(Succeed())
-		g.Expect(w.Verdict()).To(BeEmpty())
+		g.Expect(w.Sync(ctx)).To(Succeed())
+		g.Expect(w.Violation()).To(BeEmpty())
 	}
 	g.Expect(w.createOwned(ctx, "one-more")).To(Succeed())
-	g.Expect(w.CatchUp(ctx)).To(Succeed())
-	g.Expect(w.Verdict()).To(ContainSubstring("3 unfinished ones, where 2 were due"))
+	g.Expect(w.Sync(ctx)).To(Succeed())
+	g.Expect(w.Violation()).To(ContainSubstring("3 unfinished ones, where 2 were due"))
 }
 
 // createOwned creates a Job that the owner controls.
-func (w *Witness) createOwned(ctx context.Context, name string) error {
+func (w *Watch) createOwned(ctx context.Context, name string) error {
 	made := job(name)
 	made.ObjectMeta = metav1.ObjectMeta{Name: name, OwnerReferences: made.OwnerReferences}
 	made.OwnerReferences[0].APIVersion, made.OwnerReferences[0].Kind, made.OwnerReferences[0].Name = "v1", "ScaledJob", "emails"

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scene
+package sjtest
 
 import (
 	"context"
@@ -161,7 +161,7 @@ func (s *ScaledJob) Disturb(ctx context.Context, reconciles int) error {
 
 // Nudge has so many Pods of a Job be ready, 0 or 1, which does not change how many Jobs are due.
 func (s *ScaledJob) Nudge(ctx context.Context, ready int) error {
-	jobs := s.Witness.Unfinished()
+	jobs := s.Jobs.Unfinished()
 	if len(jobs) == 0 {
 		return fmt.Errorf("ScaledJob %s has no Job to change", s.Name)
 	}

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scene
+package sjtest
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 // passingAtOnce is how many of those that come and go are created or deleted at the same time.
 const passingAtOnce = 4
 
-// Passing has objects come and go.
-type Passing struct {
+// Churn has objects come and go.
+type Churn struct {
 	// Create creates the object of this number, and Delete deletes it.
 	Create, Delete func(ctx context.Context, number int) error
 	// Present is how many objects there are at most: each goes when this many more have come.
@@ -29,10 +29,10 @@ type Passing struct {
 }
 
 // Gone returns how many objects have come and gone.
-func (p *Passing) Gone() int { return int(p.gone.Load()) }
+func (p *Churn) Gone() int { return int(p.gone.Load()) }
 
 // Run has objects come and go until ctx ends or all have come, and returns when all are gone.
-func (p *Passing) Run(ctx context.Context) error {
+func (p *Churn) Run(ctx context.Context) error {
 	var group errgroup.Group
 	for first := range passingAtOnce {
 		group.Go(func() error { return p.pass(ctx, first) })
@@ -41,7 +41,7 @@ func (p *Passing) Run(ctx context.Context) error {
 }
 
 // pass has every passingAtOnce-th object come and go.
-func (p *Passing) pass(ctx context.Context, first int) error {
+func (p *Churn) pass(ctx context.Context, first int) error {
 	started, last := time.Now(), context.WithoutCancel(ctx)
 	var present []int
 	for number := first; p.Total == 0 || number < p.Total; number += passingAtOnce {
@@ -62,7 +62,7 @@ func (p *Passing) pass(ctx context.Context, first int) error {
 	return p.remove(last, present)
 }
 
-func (p *Passing) remove(ctx context.Context, numbers []int) error {
+func (p *Churn) remove(ctx context.Context, numbers []int) error {
 	for _, number := range numbers {
 		if err := p.Delete(ctx, number); err != nil {
 			return err

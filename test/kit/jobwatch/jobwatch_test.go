@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package witness
+package jobwatch
 
 import (
 	"context"
@@ -21,9 +21,9 @@ import (
 
 const owner types.UID = "owner"
 
-// newWitness makes a witness that has no watch: tests note events themselves.
-func newWitness(limit int) *Witness {
-	return &Witness{
+// newWatch makes one that watches nothing: tests note events themselves.
+func newWatch(limit int) *Watch {
+	return &Watch{
 		owner: owner, limit: func() int { return limit },
 		created: map[types.UID]bool{}, unfinished: map[types.UID]string{}, running: map[types.UID]bool{},
 		markers: map[string]bool{}, changed: make(chan struct{}),
@@ -45,22 +45,22 @@ func job(name string, conditions ...batchv1.JobConditionType) *batchv1.Job {
 func TestJobsBeyondTheLimitAreBlamed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	w := newWitness(2)
+	w := newWatch(2)
 	for _, name := range []string{"a", "b"} {
 		w.note(watch.Added, job(name))
 		w.note(watch.Modified, job(name))
 	}
-	g.Expect(w.Verdict()).To(BeEmpty())
+	g.Expect(w.Violation()).To(BeEmpty())
 	w.note(watch.Added, job("c"))
-	g.Expect(w.Verdict()).To(Equal("Job c makes 3 unfinished ones, where 2 were due"))
+	g.Expect(w.Violation()).To(Equal("Job c makes 3 unfinished ones, where 2 were due"))
 	w.note(watch.Deleted, job("c"))
-	g.Expect(w.Verdict()).NotTo(BeEmpty(), "what has happened stays so")
+	g.Expect(w.Violation()).NotTo(BeEmpty(), "what has happened stays so")
 }
 
 func TestJobsThatEndMakeRoom(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	w := newWitness(1)
+	w := newWatch(1)
 	for name, end := range map[string]struct {
 		kind watch.EventType
 		job  *batchv1.Job
@@ -75,14 +75,14 @@ func TestJobsThatEndMakeRoom(t *testing.T) {
 		w.note(end.kind, end.job)
 		g.Expect(w.Unfinished()).To(BeEmpty(), name)
 	}
-	g.Expect(w.Verdict()).To(BeEmpty())
+	g.Expect(w.Violation()).To(BeEmpty())
 	g.Expect(w.Created()).To(Equal(4))
 }
 
 func TestSuspendedJobsDoNotRun(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	w := newWitness(3)
+	w := newWatch(3)
 	suspend := func(name string, suspended bool) *batchv1.Job {
 		made := job(name)
 		made.Spec.Suspend = &suspended
@@ -104,16 +104,16 @@ func TestSuspendedJobsDoNotRun(t *testing.T) {
 func TestJobsOfOthersDoNotCount(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	w := newWitness(0)
+	w := newWatch(0)
 	w.note(watch.Added, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: "other"}})
 	g.Expect(w.Created()).To(BeZero())
-	g.Expect(w.Verdict()).To(BeEmpty())
+	g.Expect(w.Violation()).To(BeEmpty())
 }
 
 func TestJobsAreNamedInTheirOrder(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	w := newWitness(2)
+	w := newWatch(2)
 	for _, name := range []string{"b", "a"} {
 		w.note(watch.Added, job(name))
 		w.note(watch.Modified, job(name))
@@ -128,7 +128,7 @@ func TestJobsAreNamedInTheirOrder(t *testing.T) {
 
 func TestAwaitCreated(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, g Gomega) {
-		w := newWitness(2)
+		w := newWatch(2)
 		awaited := make(chan error, 1)
 		go func() { awaited <- w.AwaitCreated(t.Context(), 2) }()
 		for _, name := range []string{"a", "b"} {

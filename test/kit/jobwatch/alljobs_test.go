@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package witness
+package jobwatch
 
 import (
 	"testing"
@@ -25,10 +25,10 @@ func TestAllJobsCountsWhatIsGoneToo(t *testing.T) {
 	api := clients.BatchV1().Jobs("team")
 	must.Get(api.Create(t.Context(), second, metav1.CreateOptions{}))(g)
 	must.Get(api.Create(t.Context(), stray, metav1.CreateOptions{}))(g)
-	g.Eventually(all.EverIn).WithArguments("team").WithTimeout(catchUpTimeout).Should(Equal(3))
+	g.Eventually(all.EverIn).WithArguments("team").WithTimeout(syncTimeout).Should(Equal(3))
 
 	g.Expect(api.Delete(t.Context(), "first", metav1.DeleteOptions{})).To(Succeed())
-	g.Eventually(all.In).WithArguments("team").WithTimeout(catchUpTimeout).Should(ConsistOf(HaveField("Name", "second"), HaveField("Name", "stray")))
+	g.Eventually(all.In).WithArguments("team").WithTimeout(syncTimeout).Should(ConsistOf(HaveField("Name", "second"), HaveField("Name", "stray")))
 	g.Expect(all.EverIn("team")).To(Equal(3))
 	g.Expect(all.EverOf(types.NamespacedName{Namespace: "team", Name: "emails"})).To(Equal(1))
 	g.Expect(all.EverOf(types.NamespacedName{Namespace: "team", Name: "others"})).To(BeZero())

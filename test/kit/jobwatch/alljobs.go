@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package witness
+package jobwatch
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// AllJobs sees all Jobs of a control plane. Other than a [Witness], it judges nothing. It is safe for concurrent use.
+// AllJobs sees all Jobs of a control plane. Other than a [Watch], it judges nothing. It is safe for concurrent use.
 type AllJobs struct {
 	store cache.Indexer
 

@@ -1,11 +1,11 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scene has a ScaledJob under test: it creates the ScaledJob, pushes messages to its queue, and observes what
+// Package sjtest has a ScaledJob under test: it creates the ScaledJob, pushes messages to its queue, and observes what
 // the operator does.
 //
 // A [ScaledJob] returns errors, for programs and for goroutines of tests. A [Test] wraps it for tests.
-package scene
+package sjtest
 
 import (
 	"context"
@@ -27,8 +27,8 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/jobwatch"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 // Never is a pollingIntervalSeconds whose end no test lives to see.
@@ -57,7 +57,7 @@ func At(address string) Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) { spec.RedisAddress = address }
 }
 
-// ScaledJob is a ScaledJob under test, with its queue, the operator that serves it, and the witness of its Jobs.
+// ScaledJob is a ScaledJob under test, with its queue, the operator that serves it, and a watch of its Jobs.
 type ScaledJob struct {
 	// API is a client of the administrator.
 	API client.Client
@@ -73,8 +73,8 @@ type ScaledJob struct {
 
 	// Object is the ScaledJob as created, and nil before.
 	Object *scaledjobv1.ScaledJob
-	// Witness sees the Jobs, and is nil before Observe.
-	Witness *witness.Witness
+	// Jobs sees every Job that ever exists, and is nil before Observe.
+	Jobs *jobwatch.Watch
 
 	pushed atomic.Int64
 }
@@ -96,7 +96,7 @@ func (s *ScaledJob) Create(ctx context.Context, changes ...Change) error {
 		RedisAddress:           s.Address,
 		Threshold:              1,
 		PollingIntervalSeconds: Never,
-		JobTemplate:            witness.IdleJob(),
+		JobTemplate:            jobwatch.IdleJob(),
 	}
 	for _, change := range changes {
 		change(&object.Spec)
@@ -111,10 +111,10 @@ func (s *ScaledJob) Create(ctx context.Context, changes ...Change) error {
 	return nil
 }
 
-// Observe starts the witness, which stays until ctx ends. The limit is how many Jobs may be unfinished at the moment,
+// Observe starts the watch of the Jobs, which stays until ctx ends. The limit is how many Jobs may be unfinished at the moment,
 // usually Due.
 func (s *ScaledJob) Observe(ctx context.Context, config *rest.Config, limit func() int) (err error) {
-	s.Witness, err = witness.Start(ctx, config, s.Object, limit)
+	s.Jobs, err = jobwatch.Start(ctx, config, s.Object, limit)
 	return err
 }
 
@@ -261,14 +261,14 @@ func (s *ScaledJob) Exactly(ctx context.Context, due func(context.Context) (int,
 	if err := s.haveLooked(ctx); err != nil {
 		return err
 	}
-	if err := s.Witness.CatchUp(ctx); err != nil {
+	if err := s.Jobs.Sync(ctx); err != nil {
 		return err
 	}
-	if fault := s.Witness.Verdict(); fault != "" {
+	if fault := s.Jobs.Violation(); fault != "" {
 		return fmt.Errorf("ScaledJob %s: %s", s.Name, fault)
 	}
 	jobs, err := due(ctx)
-	if created := s.Witness.Created(); err == nil && created != jobs {
+	if created := s.Jobs.Created(); err == nil && created != jobs {
 		err = fmt.Errorf("ScaledJob %s has got %d Jobs, and %d were due", s.Name, created, jobs)
 	}
 	return err
@@ -330,7 +330,7 @@ func (s *ScaledJob) Limit(ctx context.Context, name string, hard map[corev1.Reso
 type ControlPlane struct {
 	Cluster *cluster.Cluster
 	API     client.WithWatch
-	AllJobs *witness.AllJobs
+	AllJobs *jobwatch.AllJobs
 }
 
 // Stop stops the cluster, unless the control plane is nil.
@@ -351,7 +351,7 @@ func NewControlPlane(ctx context.Context, opts cluster.Options) (*ControlPlane, 
 	if err != nil {
 		return nil, errors.Join(err, started.Stop())
 	}
-	jobs, err := witness.WatchAll(clients)
+	jobs, err := jobwatch.WatchAll(clients)
 	if err != nil {
 		return nil, errors.Join(err, started.Stop())
 	}

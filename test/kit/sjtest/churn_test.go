@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scene
+package sjtest
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func TestPassing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		o := &objects{ever: map[int]bool{}}
-		p := &Passing{Create: o.create, Delete: o.delete, Present: 20, Interval: 100 * time.Millisecond}
+		p := &Churn{Create: o.create, Delete: o.delete, Present: 20, Interval: 100 * time.Millisecond}
 		ctx, cancel := context.WithTimeout(t.Context(), 9950*time.Millisecond)
 		defer cancel()
 
@@ -65,7 +65,7 @@ func TestPassingEndsWhenAllHaveCome(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	o := &objects{ever: map[int]bool{}}
-	p := &Passing{Create: o.create, Delete: o.delete, Present: 3, Total: 10}
+	p := &Churn{Create: o.create, Delete: o.delete, Present: 3, Total: 10}
 
 	g.Expect(p.Run(t.Context())).To(Succeed())
 

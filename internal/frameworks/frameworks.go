@@ -43,6 +43,9 @@ type Framework struct {
 	Version  string   `json:"version,omitempty"`
 	// End is how a worker ends when the queue is empty; empty if the framework has no option for it.
 	End string `json:"end,omitempty"`
+	// ClaimGrace is how long a worker of these pages may take from ready to its message, in seconds; 0 for the default. It
+	// has to start, and may wait for a message.
+	ClaimGrace int32 `json:"claimGrace,omitempty"`
 	// Grace is how long a worker may take to finish its message after SIGTERM, in seconds; 0 if SIGTERM ends its work.
 	Grace int `json:"grace,omitempty"`
 }

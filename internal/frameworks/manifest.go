@@ -4,6 +4,7 @@
 package frameworks
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -46,19 +47,10 @@ func (f *Framework) Manifest(choices Choices, width int) string {
 		m.line("  scalingStrategy:")
 		m.line("    type: %s", f.Strategy)
 		m.comment("    ", "Longer than a worker can need from ready until it has taken its message.", "")
-		m.line("    claimGraceSeconds: %d", f.claimGrace())
+		m.line("    claimGraceSeconds: %d", cmp.Or(f.ClaimGrace, scaledjobv1.DefaultClaimGraceSeconds))
 	}
 	m.template(f, choices.Image)
 	return m.text.String()
-}
-
-// claimGrace is how long a worker may take from ready to its message, in seconds: a framework has to start, and waits up to
-// 5 seconds for a message.
-func (f *Framework) claimGrace() int32 {
-	if f.Page == "" {
-		return scaledjobv1.DefaultClaimGraceSeconds
-	}
-	return 2 * scaledjobv1.DefaultClaimGraceSeconds
 }
 
 // manifest writes YAML.

@@ -278,7 +278,7 @@ type ScaledJobStatus struct {
 	DesiredJobs *int32 `json:"desiredJobs,omitempty"`
 
 	// claimedJobs is how many of the active Jobs counted as having taken their messages, with the strategies Accurate and
-	// Custom, when desiredJobs was computed. The status is not written because of it alone. Absent with other strategies,
+	// Custom, when desiredJobs was computed. A change of it alone does not update the status. Absent with other strategies,
 	// and while desiredJobs is absent.
 	// +optional
 	ClaimedJobs *int32 `json:"claimedJobs,omitempty"`

@@ -62,7 +62,7 @@ func (f *Framework) list() string {
 }
 
 func (f *Framework) inWords(text string) string {
-	text = strings.Replace(text, "as Accurate", "that of [`Accurate`](../choose-a-strategy.md#it-pops-the-message-and-keeps-nothing)", 1)
+	text = strings.Replace(text, "as Accurate", "that of [`Accurate`](../queues.md#workers-that-pop-at-the-start)", 1)
 	return strings.ReplaceAll(text, placeholder, cmp.Or(f.DefaultQueue, pageQueue))
 }
 

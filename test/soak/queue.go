@@ -39,9 +39,9 @@ type queue struct {
 	*sjtest.ScaledJob
 
 	// server is the one that has the list, nil for a list that nobody has.
-	server *server
-	api    *api
-	jobs   observer
+	server   *server
+	api      *api
+	observed observer
 	// runs says that the Jobs have Pods, which run.
 	runs bool
 }
@@ -63,7 +63,7 @@ func (s *soak) newQueue(ctx context.Context, name, address string, limit int32) 
 		return nil, err
 	}
 	err = q.Observe(ctx, s.setting.Control.Config(), q.Due)
-	q.jobs = q.Jobs
+	q.observed = q.Jobs
 	return q, err
 }
 
@@ -82,9 +82,9 @@ func (q *queue) limit() int { return int(q.Object.Spec.MaxReplicasOrDefault()) }
 // check returns an error if there was a Job too many: more at once than are due,
 // or more over all time than there were messages.
 func (q *queue) check() error {
-	created := q.jobs.Created()
-	if fault := q.jobs.Violation(); fault != "" {
-		return fmt.Errorf("ScaledJob %s: %s", q.Name, fault)
+	created := q.observed.Created()
+	if violation := q.observed.Violation(); violation != "" {
+		return fmt.Errorf("ScaledJob %s: %s", q.Name, violation)
 	}
 	if pushed := q.Pushed(); created > pushed {
 		return fmt.Errorf("ScaledJob %s has got %d Jobs for %d messages", q.Name, created, pushed)
@@ -118,7 +118,7 @@ func (q *queue) work(ctx context.Context, meanGap time.Duration) error {
 	done := map[string]bool{}
 	for sjtest.Pause(ctx, rand.N(2*meanGap)) == nil {
 		// The watch may not have shown yet what was done last.
-		left := q.jobs.Unfinished()
+		left := q.observed.Unfinished()
 		for name := range done {
 			if !slices.Contains(left, name) {
 				delete(done, name)

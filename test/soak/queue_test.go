@@ -29,7 +29,7 @@ func (s seen) Violation() string          { return s.violation }
 func (s seen) Sync(context.Context) error { return nil }
 
 func queueOf(on *server, pushed int, what seen) *queue {
-	q := &queue{server: on, jobs: what, ScaledJob: &sjtest.ScaledJob{
+	q := &queue{server: on, observed: what, ScaledJob: &sjtest.ScaledJob{
 		Name: "emails", Queue: "emails",
 		Object: &scaledjobv1.ScaledJob{Spec: scaledjobv1.ScaledJobSpec{MaxReplicas: new(int32(2))}},
 	}}

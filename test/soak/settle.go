@@ -47,7 +47,7 @@ func (s *soak) settle(ctx context.Context) error {
 func (q *queue) awaitDue(ctx context.Context) error {
 	var due, present int
 	err := q.await(ctx, func(depth int) bool {
-		due, present = min(depth, q.limit()), len(q.jobs.Unfinished())
+		due, present = min(depth, q.limit()), len(q.observed.Unfinished())
 		return present >= due
 	})
 	if err != nil {
@@ -61,7 +61,7 @@ func (q *queue) drain(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var working errgroup.Group
 	working.Go(func() error { return q.work(ctx, drainGap) })
-	err := q.await(ctx, func(depth int) bool { return depth == 0 && len(q.jobs.Unfinished()) == 0 })
+	err := q.await(ctx, func(depth int) bool { return depth == 0 && len(q.observed.Unfinished()) == 0 })
 	cancel()
 	if failed := working.Wait(); failed != nil {
 		return failed
@@ -74,7 +74,7 @@ func (q *queue) drain(ctx context.Context) error {
 
 // probe pushes a few messages to an empty queue, and waits for exactly their Jobs.
 func (q *queue) probe(ctx context.Context) error {
-	before := q.jobs.Created()
+	before := q.observed.Created()
 	q.push(ctx, probes)
 	if err := q.awaitDue(ctx); err != nil {
 		return err
@@ -82,10 +82,10 @@ func (q *queue) probe(ctx context.Context) error {
 	if err := sjtest.Pause(ctx, settledAfter); err != nil {
 		return err
 	}
-	if err := q.jobs.Sync(ctx); err != nil {
+	if err := q.observed.Sync(ctx); err != nil {
 		return err
 	}
-	if created := q.jobs.Created() - before; created != probes {
+	if created := q.observed.Created() - before; created != probes {
 		return fmt.Errorf("ScaledJob %s has got %d Jobs for %d messages", q.Name, created, probes)
 	}
 	return nil

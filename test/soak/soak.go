@@ -286,8 +286,8 @@ func (s *soak) sums() string {
 	var pushed, created, unfinished int
 	for _, q := range s.queues {
 		pushed += q.Pushed()
-		created += q.jobs.Created()
-		unfinished += len(q.jobs.Unfinished())
+		created += q.observed.Created()
+		unfinished += len(q.observed.Unfinished())
 	}
 	return fmt.Sprintf("%d messages, %d Jobs (%d unfinished), %d faults, %d ScaledJobs that came and went",
 		pushed, created, unfinished, s.faults.Load(), s.guests.Load())

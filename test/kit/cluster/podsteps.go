@@ -31,7 +31,7 @@ const (
 	PodTerminateAfter = "cluster.test/terminate-after"
 )
 
-// Now has happen to a Pod what one of these annotations is about. Nothing happens to a Pod that is gone.
+// Now makes what the annotation describes happen to a Pod at once. Nothing happens to a Pod that is gone.
 func Now(ctx context.Context, kube client.Client, pod *corev1.Pod, annotation string) error {
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"0s"}}}`, annotation))
 	if err := client.IgnoreNotFound(kube.Patch(ctx, pod.DeepCopy(), patch)); err != nil {

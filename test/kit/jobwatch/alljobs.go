@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// AllJobs sees all Jobs of a control plane. Other than a [Watch], it judges nothing. It is safe for concurrent use.
+// AllJobs sees all Jobs of a control plane. Unlike a [Watch], it checks no limit. It is safe for concurrent use.
 type AllJobs struct {
 	store cache.Indexer
 

@@ -52,7 +52,7 @@ type Watch struct {
 	mostRunning int
 	// violation is the first thing that must not happen, empty if nothing did.
 	violation string
-	// markers are the names of those that were seen.
+	// markers are the names of the marker Jobs that the watch has shown, see Sync.
 	markers map[string]bool
 	// changed is closed when anything was seen, and replaced.
 	changed chan struct{}
@@ -75,13 +75,12 @@ func Start(ctx context.Context, config *rest.Config, owner *scaledjobv1.ScaledJo
 		created: map[types.UID]bool{}, unfinished: map[types.UID]string{}, running: map[types.UID]bool{},
 		markers: map[string]bool{}, changed: make(chan struct{}),
 	}
-	go w.look(ctx, present.ResourceVersion)
+	go w.run(ctx, present.ResourceVersion)
 	return w, nil
 }
 
-// look sees what happens after this version, until ctx ends. Where a watch ends
-// or cannot begin, the API server is away for a moment, and the next one goes on.
-func (w *Watch) look(ctx context.Context, version string) {
+// run opens one API watch after another until ctx ends.
+func (w *Watch) run(ctx context.Context, version string) {
 	for ctx.Err() == nil {
 		var err error
 		version, err = w.watch(ctx, version)
@@ -98,7 +97,7 @@ func (w *Watch) look(ctx context.Context, version string) {
 	}
 }
 
-// watch notes what a watch tells, and returns the version that it got to.
+// watch records the events of one API watch and returns the last version seen.
 func (w *Watch) watch(ctx context.Context, version string) (string, error) {
 	events, err := w.jobs.Watch(ctx, metav1.ListOptions{ResourceVersion: version})
 	if err != nil {
@@ -144,7 +143,7 @@ func (w *Watch) note(kind watch.EventType, job *batchv1.Job) {
 	}
 }
 
-// notify has those look who wait for anything.
+// notify wakes those who wait in await.
 func (w *Watch) notify() {
 	close(w.changed)
 	w.changed = make(chan struct{})

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// passingAtOnce is how many of those that come and go are created or deleted at the same time.
-const passingAtOnce = 4
+// churnWorkers is how many objects are created or deleted at the same time.
+const churnWorkers = 4
 
 // Churn has objects come and go.
 type Churn struct {
@@ -29,45 +29,45 @@ type Churn struct {
 }
 
 // Gone returns how many objects have come and gone.
-func (p *Churn) Gone() int { return int(p.gone.Load()) }
+func (c *Churn) Gone() int { return int(c.gone.Load()) }
 
 // Run has objects come and go until ctx ends or all have come, and returns when all are gone.
-func (p *Churn) Run(ctx context.Context) error {
+func (c *Churn) Run(ctx context.Context) error {
 	var group errgroup.Group
-	for first := range passingAtOnce {
-		group.Go(func() error { return p.pass(ctx, first) })
+	for first := range churnWorkers {
+		group.Go(func() error { return c.work(ctx, first) })
 	}
 	return group.Wait()
 }
 
-// pass has every passingAtOnce-th object come and go.
-func (p *Churn) pass(ctx context.Context, first int) error {
+// work has every churnWorkers-th object come and go.
+func (c *Churn) work(ctx context.Context, first int) error {
 	started, last := time.Now(), context.WithoutCancel(ctx)
 	var present []int
-	for number := first; p.Total == 0 || number < p.Total; number += passingAtOnce {
-		if Pause(ctx, time.Until(started.Add(time.Duration(number)*p.Interval))) != nil {
+	for number := first; c.Total == 0 || number < c.Total; number += churnWorkers {
+		if Pause(ctx, time.Until(started.Add(time.Duration(number)*c.Interval))) != nil {
 			break
 		}
 		// A request that was sent is not given up: nobody would know whether the object is there.
-		if err := p.Create(last, number); err != nil {
+		if err := c.Create(last, number); err != nil {
 			return err
 		}
-		if present = append(present, number); len(present)*passingAtOnce > p.Present {
-			if err := p.remove(last, present[:1]); err != nil {
+		if present = append(present, number); len(present)*churnWorkers > c.Present {
+			if err := c.remove(last, present[:1]); err != nil {
 				return err
 			}
 			present = present[1:]
 		}
 	}
-	return p.remove(last, present)
+	return c.remove(last, present)
 }
 
-func (p *Churn) remove(ctx context.Context, numbers []int) error {
+func (c *Churn) remove(ctx context.Context, numbers []int) error {
 	for _, number := range numbers {
-		if err := p.Delete(ctx, number); err != nil {
+		if err := c.Delete(ctx, number); err != nil {
 			return err
 		}
-		p.gone.Add(1)
+		c.gone.Add(1)
 	}
 	return nil
 }

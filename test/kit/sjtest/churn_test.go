@@ -43,33 +43,33 @@ func (o *objects) delete(_ context.Context, number int) error {
 	return nil
 }
 
-func TestPassing(t *testing.T) {
+func TestChurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		o := &objects{ever: map[int]bool{}}
-		p := &Churn{Create: o.create, Delete: o.delete, Present: 20, Interval: 100 * time.Millisecond}
+		c := &Churn{Create: o.create, Delete: o.delete, Present: 20, Interval: 100 * time.Millisecond}
 		ctx, cancel := context.WithTimeout(t.Context(), 9950*time.Millisecond)
 		defer cancel()
 
-		g.Expect(p.Run(ctx)).To(Succeed())
+		g.Expect(c.Run(ctx)).To(Succeed())
 
 		g.Expect(o.ever).To(HaveLen(100))
-		g.Expect(p.Gone()).To(Equal(100))
+		g.Expect(c.Gone()).To(Equal(100))
 		g.Expect(o.present).To(BeZero())
-		g.Expect(o.most).To(BeNumerically("~", 20, passingAtOnce))
+		g.Expect(o.most).To(BeNumerically("~", 20, churnWorkers))
 	})
 }
 
-func TestPassingEndsWhenAllHaveCome(t *testing.T) {
+func TestChurnEndsWhenAllHaveCome(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	o := &objects{ever: map[int]bool{}}
-	p := &Churn{Create: o.create, Delete: o.delete, Present: 3, Total: 10}
+	c := &Churn{Create: o.create, Delete: o.delete, Present: 3, Total: 10}
 
-	g.Expect(p.Run(t.Context())).To(Succeed())
+	g.Expect(c.Run(t.Context())).To(Succeed())
 
 	g.Expect(o.ever).To(HaveLen(10))
-	g.Expect(p.Gone()).To(Equal(10))
+	g.Expect(c.Gone()).To(Equal(10))
 	g.Expect(o.present).To(BeZero())
 }

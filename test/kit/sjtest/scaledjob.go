@@ -31,7 +31,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 )
 
-// Never is a pollingIntervalSeconds whose end no test lives to see.
+// Never is a pollingIntervalSeconds longer than any test.
 const Never = 3600
 
 // Change changes the spec of a ScaledJob.
@@ -73,7 +73,7 @@ type ScaledJob struct {
 
 	// Object is the ScaledJob as created, and nil before.
 	Object *scaledjobv1.ScaledJob
-	// Jobs sees every Job that ever exists, and is nil before Observe.
+	// Jobs is the watch of the Jobs of this ScaledJob, nil before Observe.
 	Jobs *jobwatch.Watch
 
 	pushed atomic.Int64
@@ -264,8 +264,8 @@ func (s *ScaledJob) Exactly(ctx context.Context, due func(context.Context) (int,
 	if err := s.Jobs.Sync(ctx); err != nil {
 		return err
 	}
-	if fault := s.Jobs.Violation(); fault != "" {
-		return fmt.Errorf("ScaledJob %s: %s", s.Name, fault)
+	if violation := s.Jobs.Violation(); violation != "" {
+		return fmt.Errorf("ScaledJob %s: %s", s.Name, violation)
 	}
 	jobs, err := due(ctx)
 	if created := s.Jobs.Created(); err == nil && created != jobs {
@@ -298,8 +298,8 @@ const (
 	PodCount = corev1.ResourceName("count/pods")
 )
 
-// Limit creates a quota in the namespace, and returns it when it is in force. A resource shows that, of which it
-// allows none: the API server learns of quotas a moment after they exist.
+// Limit creates a quota and returns it once it is in force. The API server learns of quotas late, so this one also
+// forbids ConfigMaps, and Limit waits until one is refused.
 func (s *ScaledJob) Limit(ctx context.Context, name string, hard map[corev1.ResourceName]int64) (*corev1.ResourceQuota, error) {
 	hard = maps.Clone(hard)
 	hard["count/configmaps"] = 0

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package skip says which tests only make test-all runs.
+// Package skip chooses the tests and rows that only make test-all runs.
 package skip
 
 import (
@@ -21,7 +21,7 @@ func UnderShort(tb testing.TB, reason string) {
 // AllBut returns the rows of a matrix that this run tests: all of them, or with -short those that represent the others.
 func AllBut[R any](t *testing.T, all map[string]R, representatives ...string) map[string]R {
 	t.Helper()
-	names := AllNamedBut(t, slices.Sorted(maps.Keys(all)), func(name string) string { return name }, representatives...)
+	names := AllButNamed(t, slices.Sorted(maps.Keys(all)), func(name string) string { return name }, representatives...)
 	chosen := map[string]R{}
 	for _, name := range names {
 		chosen[name] = all[name]
@@ -29,8 +29,8 @@ func AllBut[R any](t *testing.T, all map[string]R, representatives ...string) ma
 	return chosen
 }
 
-// AllNamedBut is AllBut for rows in an order, each with a name.
-func AllNamedBut[R any](t *testing.T, all []R, name func(R) string, representatives ...string) []R {
+// AllButNamed is AllBut for a slice whose rows name gives names to.
+func AllButNamed[R any](t *testing.T, all []R, name func(R) string, representatives ...string) []R {
 	t.Helper()
 	chosen := slices.DeleteFunc(slices.Clone(all), func(row R) bool { return !slices.Contains(representatives, name(row)) })
 	if len(chosen) != len(representatives) {

@@ -38,15 +38,15 @@ type echoProxy struct {
 
 func newEchoProxy(t *testing.T) *echoProxy {
 	t.Helper()
-	s := &echoProxy{WithT: NewWithT(t), t: t}
-	s.proxy = New(t, s.serveEchos())
-	return s
+	p := &echoProxy{WithT: NewWithT(t), t: t}
+	p.proxy = New(t, p.serveEchos())
+	return p
 }
 
 // serveEchos starts a server that sends back what it gets, and returns its address.
-func (s *echoProxy) serveEchos() string {
-	s.t.Helper()
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(s)
+func (p *echoProxy) serveEchos() string {
+	p.t.Helper()
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(p)
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
@@ -60,7 +60,7 @@ func (s *echoProxy) serveEchos() string {
 			})
 		}
 	})
-	s.t.Cleanup(func() {
+	p.t.Cleanup(func() {
 		// The proxy is closed before, and with it all connections.
 		_ = listener.Close()
 		running.Wait()
@@ -69,63 +69,63 @@ func (s *echoProxy) serveEchos() string {
 }
 
 // dial makes a connection and sees that it is well.
-func (s *echoProxy) dial() net.Conn {
-	s.t.Helper()
-	conn := s.dialOnly()
-	s.send(conn, "well")
-	s.expect(conn, "well")
+func (p *echoProxy) dial() net.Conn {
+	p.t.Helper()
+	conn := p.dialOnly()
+	p.send(conn, "well")
+	p.expect(conn, "well")
 	return conn
 }
 
-func (s *echoProxy) dialOnly() net.Conn {
-	s.t.Helper()
-	conn := must.Get(net.Dial("tcp", s.proxy.Addr()))(s)
-	s.t.Cleanup(func() { _ = conn.Close() })
+func (p *echoProxy) dialOnly() net.Conn {
+	p.t.Helper()
+	conn := must.Get(net.Dial("tcp", p.proxy.Addr()))(p)
+	p.t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
 
-func (s *echoProxy) send(conn net.Conn, text string) {
-	s.t.Helper()
-	s.Expect(io.WriteString(conn, text)).Error().NotTo(HaveOccurred())
+func (p *echoProxy) send(conn net.Conn, text string) {
+	p.t.Helper()
+	p.Expect(io.WriteString(conn, text)).Error().NotTo(HaveOccurred())
 }
 
 // expect reads text.
-func (s *echoProxy) expect(conn net.Conn, text string) {
-	s.t.Helper()
-	s.Expect(conn.SetReadDeadline(time.Now().Add(timeout))).To(Succeed())
+func (p *echoProxy) expect(conn net.Conn, text string) {
+	p.t.Helper()
+	p.Expect(conn.SetReadDeadline(time.Now().Add(timeout))).To(Succeed())
 	got := make([]byte, len(text))
-	s.Expect(io.ReadFull(conn, got)).Error().NotTo(HaveOccurred())
-	s.Expect(string(got)).To(Equal(text))
+	p.Expect(io.ReadFull(conn, got)).Error().NotTo(HaveOccurred())
+	p.Expect(string(got)).To(Equal(text))
 }
 
 // expectSilence sees that nothing arrives, not even an end.
-func (s *echoProxy) expectSilence(conn net.Conn) {
-	s.t.Helper()
-	s.Expect(conn.SetReadDeadline(time.Now().Add(quietPeriod))).To(Succeed())
-	s.Expect(conn.Read(make([]byte, 1))).Error().To(MatchError(os.ErrDeadlineExceeded))
+func (p *echoProxy) expectSilence(conn net.Conn) {
+	p.t.Helper()
+	p.Expect(conn.SetReadDeadline(time.Now().Add(quietPeriod))).To(Succeed())
+	p.Expect(conn.Read(make([]byte, 1))).Error().To(MatchError(os.ErrDeadlineExceeded))
 }
 
 // expectEnd reads until the connection ends, by this error.
-func (s *echoProxy) expectEnd(conn net.Conn, end error) {
-	s.t.Helper()
-	s.Expect(conn.SetReadDeadline(time.Now().Add(timeout))).To(Succeed())
+func (p *echoProxy) expectEnd(conn net.Conn, end error) {
+	p.t.Helper()
+	p.Expect(conn.SetReadDeadline(time.Now().Add(timeout))).To(Succeed())
 	_, err := conn.Read(make([]byte, 1))
-	s.Expect(errors.Is(err, end)).To(BeTrue(), "%v", err)
+	p.Expect(errors.Is(err, end)).To(BeTrue(), "%v", err)
 }
 
 func TestBytesPassBothWays(t *testing.T) {
 	t.Parallel()
-	s := newEchoProxy(t)
-	conn := s.dial()
+	p := newEchoProxy(t)
+	conn := p.dial()
 	sent := bytes.Repeat([]byte("0123456789"), 1<<20)
 	go func() { _, _ = conn.Write(sent) }()
 	got := make([]byte, len(sent))
-	s.Expect(io.ReadFull(conn, got)).Error().NotTo(HaveOccurred())
-	s.Expect(bytes.Equal(got, sent)).To(BeTrue())
-	s.Expect(s.proxy.Dials()).To(Equal(1))
-	s.Expect(s.proxy.Open()).To(Equal(1))
-	s.Expect(conn.Close()).To(Succeed())
-	s.Eventually(s.proxy.Open).WithTimeout(timeout).Should(BeZero())
+	p.Expect(io.ReadFull(conn, got)).Error().NotTo(HaveOccurred())
+	p.Expect(bytes.Equal(got, sent)).To(BeTrue())
+	p.Expect(p.proxy.Dials()).To(Equal(1))
+	p.Expect(p.proxy.Open()).To(Equal(1))
+	p.Expect(conn.Close()).To(Succeed())
+	p.Eventually(p.proxy.Open).WithTimeout(timeout).Should(BeZero())
 }
 
 func TestHeldBytesGoOn(t *testing.T) {
@@ -133,35 +133,35 @@ func TestHeldBytesGoOn(t *testing.T) {
 	for name, direction := range map[string]Direction{"to server": ToServer, "to client": ToClient, "both": Both} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newEchoProxy(t)
-			before := s.dial()
-			s.proxy.Hold(direction)
-			during := s.dialOnly()
+			p := newEchoProxy(t)
+			before := p.dial()
+			p.proxy.Hold(direction)
+			during := p.dialOnly()
 			for _, conn := range []net.Conn{before, during} {
-				s.send(conn, "held")
-				s.expectSilence(conn)
+				p.send(conn, "held")
+				p.expectSilence(conn)
 			}
-			s.Expect(s.proxy.Pass()).To(Succeed())
-			s.expect(before, "held")
-			s.expect(during, "held")
+			p.Expect(p.proxy.Pass()).To(Succeed())
+			p.expect(before, "held")
+			p.expect(during, "held")
 		})
 	}
 }
 
 func TestSparedConnectionsGoOn(t *testing.T) {
 	t.Parallel()
-	s := newEchoProxy(t)
+	p := newEchoProxy(t)
 	const source = "127.0.0.2"
-	held := s.dial()
+	held := p.dial()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
-	spared := must.Get(dialer.DialContext(t.Context(), "tcp", s.proxy.Addr()))(s)
-	s.proxy.Spare(source)
-	s.proxy.Hold(Both)
-	s.send(held, "a")
-	s.send(spared, "b")
-	s.expect(spared, "b")
-	s.expectSilence(held)
-	s.Expect(spared.Close()).To(Succeed())
+	spared := must.Get(dialer.DialContext(t.Context(), "tcp", p.proxy.Addr()))(p)
+	p.proxy.Spare(source)
+	p.proxy.Hold(Both)
+	p.send(held, "a")
+	p.send(spared, "b")
+	p.expect(spared, "b")
+	p.expectSilence(held)
+	p.Expect(spared.Close()).To(Succeed())
 }
 
 func TestStrandedConnectionsStaySo(t *testing.T) {
@@ -169,90 +169,90 @@ func TestStrandedConnectionsStaySo(t *testing.T) {
 	for name, direction := range map[string]Direction{"to server": ToServer, "to client": ToClient, "both": Both} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newEchoProxy(t)
-			stranded := s.dial()
-			s.proxy.Strand(direction)
-			s.send(stranded, "lost")
-			s.expectSilence(stranded)
-			s.Expect(s.proxy.Pass()).To(Succeed())
-			s.expectSilence(stranded)
-			s.dial()
+			p := newEchoProxy(t)
+			stranded := p.dial()
+			p.proxy.Strand(direction)
+			p.send(stranded, "lost")
+			p.expectSilence(stranded)
+			p.Expect(p.proxy.Pass()).To(Succeed())
+			p.expectSilence(stranded)
+			p.dial()
 		})
 	}
 }
 
 func TestStreamStallsInTheMiddle(t *testing.T) {
 	t.Parallel()
-	s := newEchoProxy(t)
-	conn := s.dial()
-	s.proxy.StrandAfter(3)
-	s.send(conn, "message")
-	s.expect(conn, "mes")
-	s.expectSilence(conn)
-	s.dial()
+	p := newEchoProxy(t)
+	conn := p.dial()
+	p.proxy.StrandAfter(3)
+	p.send(conn, "message")
+	p.expect(conn, "mes")
+	p.expectSilence(conn)
+	p.dial()
 }
 
 func TestStreamIsCutInTheMiddle(t *testing.T) {
 	t.Parallel()
-	s := newEchoProxy(t)
-	conn := s.dial()
-	s.proxy.CutAfter(3)
-	s.send(conn, "message")
-	s.expect(conn, "mes")
-	s.expectEnd(conn, io.EOF)
-	s.dial()
+	p := newEchoProxy(t)
+	conn := p.dial()
+	p.proxy.CutAfter(3)
+	p.send(conn, "message")
+	p.expect(conn, "mes")
+	p.expectEnd(conn, io.EOF)
+	p.dial()
 }
 
 func TestStreamsOfNewConnectionsAreCutInTheMiddle(t *testing.T) {
 	t.Parallel()
-	s := newEchoProxy(t)
-	open := s.dial()
-	s.proxy.CutNewAfter(len("well") + 3)
-	conn := s.dial()
-	s.send(conn, "message")
-	s.expect(conn, "mes")
-	s.expectEnd(conn, io.EOF)
-	s.send(open, "message")
-	s.expect(open, "message")
-	s.Expect(s.proxy.Pass()).To(Succeed())
-	conn = s.dial()
-	s.send(conn, "message")
-	s.expect(conn, "message")
+	p := newEchoProxy(t)
+	open := p.dial()
+	p.proxy.CutNewAfter(len("well") + 3)
+	conn := p.dial()
+	p.send(conn, "message")
+	p.expect(conn, "mes")
+	p.expectEnd(conn, io.EOF)
+	p.send(open, "message")
+	p.expect(open, "message")
+	p.Expect(p.proxy.Pass()).To(Succeed())
+	conn = p.dial()
+	p.send(conn, "message")
+	p.expect(conn, "message")
 }
 
 func TestConnectionsAreEnded(t *testing.T) {
 	t.Parallel()
-	s := newEchoProxy(t)
-	conn := s.dial()
-	s.proxy.Cut()
-	s.expectEnd(conn, io.EOF)
-	conn = s.dial()
-	s.proxy.Reset()
-	s.expectEnd(conn, syscall.ECONNRESET)
-	s.dial()
+	p := newEchoProxy(t)
+	conn := p.dial()
+	p.proxy.Cut()
+	p.expectEnd(conn, io.EOF)
+	conn = p.dial()
+	p.proxy.Reset()
+	p.expectEnd(conn, syscall.ECONNRESET)
+	p.dial()
 }
 
 func TestNewConnectionsAreRefused(t *testing.T) {
 	t.Parallel()
-	s := newEchoProxy(t)
-	before := s.dial()
-	s.Expect(s.proxy.Refuse()).To(Succeed())
-	s.Expect(net.Dial("tcp", s.proxy.Addr())).Error().To(MatchError(syscall.ECONNREFUSED))
-	s.send(before, "well")
-	s.expect(before, "well")
-	s.Expect(s.proxy.Pass()).To(Succeed())
-	s.dial()
+	p := newEchoProxy(t)
+	before := p.dial()
+	p.Expect(p.proxy.Refuse()).To(Succeed())
+	p.Expect(net.Dial("tcp", p.proxy.Addr())).Error().To(MatchError(syscall.ECONNREFUSED))
+	p.send(before, "well")
+	p.expect(before, "well")
+	p.Expect(p.proxy.Pass()).To(Succeed())
+	p.dial()
 }
 
 func TestBytesAreDelayed(t *testing.T) {
 	t.Parallel()
-	s := newEchoProxy(t)
-	conn := s.dial()
-	s.proxy.Delay(quietPeriod)
+	p := newEchoProxy(t)
+	conn := p.dial()
+	p.proxy.Delay(quietPeriod)
 	begun := time.Now()
-	s.send(conn, "slow")
-	s.expect(conn, "slow")
-	s.Expect(time.Since(begun)).To(BeNumerically(">=", 2*quietPeriod), "there and back")
+	p.send(conn, "slow")
+	p.expect(conn, "slow")
+	p.Expect(time.Since(begun)).To(BeNumerically(">=", 2*quietPeriod), "there and back")
 }
 
 func TestServerThatIsDownResets(t *testing.T) {
@@ -278,14 +278,14 @@ func dialAndRead(address string) error {
 
 func TestCloseEndsEverything(t *testing.T) {
 	t.Parallel()
-	s := newEchoProxy(t)
-	held, stranded := s.dial(), s.dial()
-	s.proxy.Strand(Both)
-	s.proxy.Hold(Both)
-	s.send(held, "held")
-	s.send(stranded, "lost")
-	s.Expect(s.proxy.Close()).To(Succeed())
-	s.Expect(s.proxy.Close()).To(Succeed())
-	s.Expect(s.proxy.Open()).To(BeZero())
-	s.expectEnd(held, io.EOF)
+	p := newEchoProxy(t)
+	held, stranded := p.dial(), p.dial()
+	p.proxy.Strand(Both)
+	p.proxy.Hold(Both)
+	p.send(held, "held")
+	p.send(stranded, "lost")
+	p.Expect(p.proxy.Close()).To(Succeed())
+	p.Expect(p.proxy.Close()).To(Succeed())
+	p.Expect(p.proxy.Open()).To(BeZero())
+	p.expectEnd(held, io.EOF)
 }

@@ -12,9 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
-// Kind is a way of workers with the messages of one queue. No two messages have the same body.
+// Kind is how workers take and finish the messages of a queue. No two messages have the same body.
 type Kind interface {
 	// Count has the ScaledJob count the messages that belong to this way.
 	Count(spec *scaledjobv1.ScaledJobSpec)
@@ -79,13 +80,10 @@ type consumerGroup struct {
 	stream string
 }
 
-// group is the name of each consumer group.
-const group = "workers"
-
 // ConsumerGroup has workers read an entry of the stream for their group, and
 // acknowledge it as their last act. It makes the stream and the group.
 func ConsumerGroup(ctx context.Context, client *redis.Client, stream string) (Kind, error) {
-	if err := client.XGroupCreateMkStream(ctx, stream, group, "0").Err(); err != nil {
+	if err := client.XGroupCreateMkStream(ctx, stream, sjtest.Group, "0").Err(); err != nil {
 		return nil, fmt.Errorf("making a consumer group: %w", err)
 	}
 	return consumerGroup{client, stream}, nil
@@ -94,7 +92,7 @@ func ConsumerGroup(ctx context.Context, client *redis.Client, stream string) (Ki
 func (k consumerGroup) Count(spec *scaledjobv1.ScaledJobSpec) {
 	spec.QueueName = ""
 	spec.Queues = []scaledjobv1.Queue{{
-		Name: k.stream, Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: group},
+		Name: k.stream, Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: sjtest.Group},
 	}}
 }
 
@@ -111,7 +109,7 @@ func (k consumerGroup) Push(ctx context.Context, body string) error {
 func (k consumerGroup) Take(ctx context.Context, worker string) (Message, bool, error) {
 	const noBlock = -1 // without waiting for an entry
 	streams, err := k.redis.XReadGroup(ctx, &redis.XReadGroupArgs{
-		Group: group, Consumer: worker, Streams: []string{k.stream, ">"}, Count: 1, Block: noBlock,
+		Group: sjtest.Group, Consumer: worker, Streams: []string{k.stream, ">"}, Count: 1, Block: noBlock,
 	}).Result()
 	if err != nil {
 		return taken("", err, nil)
@@ -119,7 +117,7 @@ func (k consumerGroup) Take(ctx context.Context, worker string) (Message, bool, 
 	entry := streams[0].Messages[0]
 	body, _ := entry.Values[field].(string)
 	return taken(body, nil, func(ctx context.Context) error {
-		return k.redis.XAck(ctx, k.stream, group, entry.ID).Err()
+		return k.redis.XAck(ctx, k.stream, sjtest.Group, entry.ID).Err()
 	})
 }
 

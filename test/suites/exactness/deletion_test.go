@@ -105,7 +105,7 @@ func TestRecreatedWhileTheWatchIsDown(t *testing.T) {
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	startOperator(t, proxy, []string{namespace})
-	rarely := func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = 3600 }
+	rarely := sjtest.Polling(sjtest.Never)
 	former := newScaledJob(t, namespace, "recreated", 1, 10, rarely)
 	former.AwaitSubscription()
 	proxy.scaledJobs.Set(frozen)

@@ -280,7 +280,7 @@ func TestSlowCreatesOfOneNamespaceDoNotHoldUpAnother(t *testing.T) {
 	slow, other, through := newNamespace(t), newNamespace(t), startProxy(t)
 	through.slowCreates(slow, 10*time.Second)
 	startOperator(t, through, []string{slow, other})
-	victim := newScaledJob(t, other, "victim", 1, 100, func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = 3600 })
+	victim := newScaledJob(t, other, "victim", 1, 100, sjtest.Polling(sjtest.Never))
 	victim.AwaitSubscription()
 	var crowded []*scaledJob
 	for i := range crowd {

@@ -24,8 +24,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
-// The negative control: by the same proxy, under the same storm and before the
-// same watch, the usual reconciler creates too many Jobs.
+// The negative control: behind the same proxy, in the same storm, the usual reconciler creates too many Jobs, and the
+// watch sees it.
 func TestControlUsualReconcilerInAStorm(t *testing.T) {
 	t.Parallel()
 	const due = 10

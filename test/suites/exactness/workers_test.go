@@ -94,11 +94,6 @@ func (s *scaledJob) finish(ctx context.Context, name string) error {
 	if err := s.take(ctx); err != nil {
 		return err
 	}
-	return s.end(ctx, name)
-}
-
-// end has a Job succeed, without a message taken.
-func (s *scaledJob) end(ctx context.Context, name string) error {
 	return jobwatch.Complete(ctx, api, client.ObjectKey{Namespace: s.Object.Namespace, Name: name})
 }
 

@@ -96,7 +96,7 @@ func TestANeighbourIsServedWhileANamespaceDoesItsWorstInAllWays(t *testing.T) {
 	n := newNeighbour(t)
 	h := newHostileInAllWays(t)
 	var courses []course
-	for _, each := range skip.AllNamedBut(t, attacks(), func(a attack) string { return a.name },
+	for _, each := range skip.AllButNamed(t, attacks(), func(a attack) string { return a.name },
 		"dry runs hang", "servers flood", "ScaledJobs come and go") {
 		courses = append(courses, each.begin(h))
 	}

@@ -52,7 +52,7 @@ func TestRedisFaultsWhileKeysAreTracked(t *testing.T) {
 func TestRedisFaultsFromTheStart(t *testing.T) {
 	t.Parallel()
 	atStart := slices.DeleteFunc(Catalogue(), func(fault Fault) bool { return !fault.AtStart })
-	for _, fault := range skip.AllNamedBut(t, atStart, nameOf, "kill -9, restarted empty") {
+	for _, fault := range skip.AllButNamed(t, atStart, nameOf, "kill -9, restarted empty") {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
 			fixture := newEmptyFixture(t)
@@ -127,7 +127,7 @@ func lasting(fault Fault) time.Duration {
 // playEach plays each fault in a fixture to itself, with -short only the representatives.
 func playEach(t *testing.T, faults []Fault, representatives []string, newFixture func(*testing.T) *Fixture) {
 	t.Helper()
-	for _, fault := range skip.AllNamedBut(t, faults, nameOf, representatives...) {
+	for _, fault := range skip.AllButNamed(t, faults, nameOf, representatives...) {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
 			play(t, newFixture(t), fault)
@@ -163,7 +163,7 @@ func TestFaultsHaveNamesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	seen := map[string]bool{}
-	for _, fault := range Catalogue() {
+	for _, fault := range slices.Concat(Catalogue(), queueFaults(), trackedFaults()) {
 		g.Expect(seen).NotTo(HaveKey(fault.Name))
 		g.Expect(fault.Promise).NotTo(BeEmpty(), fault.Name)
 		seen[fault.Name] = true
@@ -173,14 +173,14 @@ func TestFaultsHaveNamesOfTheirOwn(t *testing.T) {
 const (
 	// leastBetweenWakes is how long notifications of one queue are gathered before they have the operator look again.
 	leastBetweenWakes = 25 * time.Millisecond
-	// otherPasses are those that have other causes.
-	otherPasses = 20
+	// otherReconciles are those that have other causes.
+	otherReconciles = 20
 	// manyForgeries are more than there may be reconciles, however slow the machine is.
 	manyForgeries = 20_000
 )
 
 // However many notifications there are, they cost a few reconciles, and no Job.
-func TestForgedNotificationsCostFewPasses(t *testing.T) {
+func TestForgedNotificationsCostFewReconciles(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	fixture := newEmptyFixture(t)
@@ -198,7 +198,7 @@ func TestForgedNotificationsCostFewPasses(t *testing.T) {
 		forged += forgedAtOnce * len(nonsense)
 	}
 	g.Expect(fixture.AwaitRest(t.Context())).To(Succeed())
-	atMost := int(time.Since(began)/leastBetweenWakes) + otherPasses
+	atMost := int(time.Since(began)/leastBetweenWakes) + otherReconciles
 
 	after := must.Get(queue.Reconciles(t.Context()))(g)
 	t.Logf("%d forged notifications cost %d reconciles, and %d are allowed", forged, after-before, atMost)
@@ -208,7 +208,7 @@ func TestForgedNotificationsCostFewPasses(t *testing.T) {
 	g.Expect(fixture.Prove(t.Context())).To(BeZero())
 }
 
-// deafness is how long a wake-up must not come to be deemed lost. The operator would have found what is wrong by then.
+// deafness is how long to wait before a wake-up counts as lost. The operator would have found what is wrong by then.
 const deafness = atNextPing + 3*time.Second
 
 // The control: a watcher that reads the queue before it subscribes loses wake-ups under the same fault.

@@ -153,35 +153,26 @@ func TestOneChannelIsRevoked(t *testing.T) {
 	}
 	fault.Strike = func(ctx context.Context, target *Target, _ time.Duration, meanwhile Meanwhile) error {
 		return errors.Join(
-			target.permitChannels(ctx, neighbour), struck.forbidden(ctx, meanwhile, neighbour), end(ctx, meanwhile))
+			target.permitChannel(ctx, neighbour), struck.forbidden(ctx, meanwhile, neighbour), end(ctx, meanwhile))
 	}
 	play(t, fixture, fault)
 }
 
-// forbidden has messages come of whose queue the operator may not hear, though it hears of its neighbours.
-func (q *Queue) forbidden(ctx context.Context, meanwhile Meanwhile, neighbours ...*Queue) error {
+// forbidden has messages come of whose queue the operator may not hear, though it hears of its neighbour.
+func (q *Queue) forbidden(ctx context.Context, meanwhile Meanwhile, neighbour *Queue) error {
 	heard := func(ctx context.Context) error {
-		err := meanwhile(ctx)
-		for _, neighbour := range neighbours {
-			err = errors.Join(err, neighbour.AwaitExpected(ctx))
-		}
-		return err
+		return errors.Join(meanwhile(ctx), neighbour.AwaitExpected(ctx))
 	}
-	err := q.await(ctx, polling(scaledjobv1.ReasonPermissionDenied))
-	for _, neighbour := range neighbours {
-		err = errors.Join(err, neighbour.AwaitSubscription(ctx), neighbour.await(ctx, want{mode: scaledjobv1.ModeEvents}))
-	}
-	return errors.Join(err, q.poll(ctx, heard))
+	return errors.Join(
+		q.await(ctx, polling(scaledjobv1.ReasonPermissionDenied)),
+		neighbour.AwaitSubscription(ctx), neighbour.await(ctx, want{mode: scaledjobv1.ModeEvents}),
+		q.poll(ctx, heard))
 }
 
-// permitChannels lets the operator subscribe to the channels of these queues, and
-// to no others. The server ends its connection if it is subscribed to another.
-func (t *Target) permitChannels(ctx context.Context, queues ...*Queue) error {
-	rules := []any{"resetchannels", "-client|tracking"}
-	for _, q := range queues {
-		rules = append(rules, "&"+q.Channel())
-	}
-	return t.permit(ctx, rules...)
+// permitChannel lets the operator subscribe to the channel of this queue, and to no other. The server ends its
+// connection if it is subscribed to another.
+func (t *Target) permitChannel(ctx context.Context, q *Queue) error {
+	return t.permit(ctx, "resetchannels", "-client|tracking", "&"+q.Channel())
 }
 
 // oddKeys are names of queues by the names of their ScaledJobs. Those that are not

@@ -66,74 +66,74 @@ func NewFixtureOf(ctx context.Context, setting *Setting, client redis.UniversalC
 }
 
 // Add makes a ScaledJob, one Job to a message unless changes say otherwise. The watch of its Jobs stays until ctx ends.
-func (s *Fixture) Add(ctx context.Context, name string, changes ...sjtest.Change) (*Queue, error) {
-	q, err := s.newQueue(ctx, name, slices.Concat(s.always, changes)...)
+func (f *Fixture) Add(ctx context.Context, name string, changes ...sjtest.Change) (*Queue, error) {
+	q, err := f.newQueue(ctx, name, slices.Concat(f.always, changes)...)
 	if err == nil {
-		s.Queues = append(s.Queues, q)
+		f.Queues = append(f.Queues, q)
 	}
 	return q, err
 }
 
 // Close deletes the ScaledJobs, so that the operator listens no more, and ends the target.
-func (s *Fixture) Close(ctx context.Context) error {
-	err := s.each(ctx, func(q *Queue, ctx context.Context) error { return q.Delete(ctx) })
-	if s.Target == nil {
+func (f *Fixture) Close(ctx context.Context) error {
+	err := f.each(ctx, func(q *Queue, ctx context.Context) error { return q.Delete(ctx) })
+	if f.Target == nil {
 		return err
 	}
-	return errors.Join(err, s.Target.Close())
+	return errors.Join(err, f.Target.Close())
 }
 
 // Play has messages come before, during and after a fault, and reports what came
 // of them. An error means that the play could not be played to its end.
-func (s *Fixture) Play(ctx context.Context, fault Fault, lasting time.Duration) (jobwatch.Row, error) {
-	if err := errors.Join(s.Push(ctx), s.AwaitExpected(ctx), s.AwaitRest(ctx)); err != nil {
+func (f *Fixture) Play(ctx context.Context, fault Fault, lasting time.Duration) (jobwatch.Row, error) {
+	if err := errors.Join(f.Push(ctx), f.AwaitExpected(ctx), f.AwaitRest(ctx)); err != nil {
 		return jobwatch.Row{Fault: fault.Name, Promise: fault.Promise}, fmt.Errorf("before the fault: %w", err)
 	}
-	return s.strike(ctx, fault, lasting, s.pushMany)
+	return f.strike(ctx, fault, lasting, f.pushMany)
 }
 
 // PlayStart is Play for an operator that begins during the fault: it hears of the queues by begin.
-func (s *Fixture) PlayStart(ctx context.Context, fault Fault, lasting time.Duration, begin Meanwhile) (jobwatch.Row, error) {
-	row, err := s.strike(ctx, fault, lasting, func(ctx context.Context) error {
-		return errors.Join(begin(ctx), s.pushMany(ctx))
+func (f *Fixture) PlayStart(ctx context.Context, fault Fault, lasting time.Duration, begin Meanwhile) (jobwatch.Row, error) {
+	row, err := f.strike(ctx, fault, lasting, func(ctx context.Context) error {
+		return errors.Join(begin(ctx), f.pushMany(ctx))
 	})
 	row.Fault += ", from the start"
 	return row, err
 }
 
-func (s *Fixture) strike(ctx context.Context, fault Fault, lasting time.Duration, meanwhile Meanwhile) (jobwatch.Row, error) {
+func (f *Fixture) strike(ctx context.Context, fault Fault, lasting time.Duration, meanwhile Meanwhile) (jobwatch.Row, error) {
 	row := jobwatch.Row{Fault: fault.Name, Promise: fault.Promise}
 	strike := fault.Strike
 	if fault.strikeFirst != nil {
 		strike = func(ctx context.Context, _ *Target, lasting time.Duration, meanwhile Meanwhile) error {
-			return fault.strikeFirst(ctx, s.Queues[0], lasting, meanwhile)
+			return fault.strikeFirst(ctx, f.Queues[0], lasting, meanwhile)
 		}
 	}
-	if err := strike(ctx, s.Target, lasting, meanwhile); err != nil {
+	if err := strike(ctx, f.Target, lasting, meanwhile); err != nil {
 		return row, fmt.Errorf("during the fault: %w", err)
 	}
-	return row, s.recover(ctx, &row)
+	return row, f.recover(ctx, &row)
 }
 
 // recover waits for the Jobs of all messages that the server has, before another
 // message comes which would have the operator look.
-func (s *Fixture) recover(ctx context.Context, row *jobwatch.Row) error {
+func (f *Fixture) recover(ctx context.Context, row *jobwatch.Row) error {
 	ended := time.Now()
-	late := s.AwaitExpected(ctx)
+	late := f.AwaitExpected(ctx)
 	row.Recovery = time.Since(ended)
-	row.Lost = s.missing()
+	row.Lost = f.missing()
 	if late != nil {
 		return fmt.Errorf("after the fault: %w", late)
 	}
-	if err := errors.Join(s.Push(ctx), s.AwaitExpected(ctx)); err != nil {
+	if err := errors.Join(f.Push(ctx), f.AwaitExpected(ctx)); err != nil {
 		return fmt.Errorf("after the recovery: %w", err)
 	}
 	return nil
 }
 
 // missing is how many Jobs are not there that should be.
-func (s *Fixture) missing() (jobs int) {
-	for _, q := range s.Queues {
+func (f *Fixture) missing() (jobs int) {
+	for _, q := range f.Queues {
 		jobs += max(0, q.expected-q.Jobs.Created())
 	}
 	return jobs
@@ -141,23 +141,23 @@ func (s *Fixture) missing() (jobs int) {
 
 // Prove has the operator look many more times, and returns how many Jobs there are
 // too many, and an error if any is, or was at any time.
-func (s *Fixture) Prove(ctx context.Context) (over int, err error) {
-	err = s.each(ctx, (*Queue).Prove)
-	for _, q := range s.Queues {
+func (f *Fixture) Prove(ctx context.Context) (over int, err error) {
+	err = f.each(ctx, (*Queue).Prove)
+	for _, q := range f.Queues {
 		over += max(0, q.Jobs.Created()-q.expected)
 	}
-	return over, errors.Join(err, s.Setting.Alive(ctx))
+	return over, errors.Join(err, f.Setting.Alive(ctx))
 }
 
 // Push adds a few messages to each queue.
-func (s *Fixture) Push(ctx context.Context) error {
-	return s.each(ctx, func(q *Queue, ctx context.Context) error { return q.Push(ctx, messages) })
+func (f *Fixture) Push(ctx context.Context) error {
+	return f.each(ctx, func(q *Queue, ctx context.Context) error { return q.Push(ctx, messages) })
 }
 
 // pushMany adds more messages to each queue than it has Jobs, so that more are due
 // even if the queue was lost. That the server refuses some is no error.
-func (s *Fixture) pushMany(ctx context.Context) error {
-	for _, q := range s.Queues {
+func (f *Fixture) pushMany(ctx context.Context) error {
+	for _, q := range f.Queues {
 		if err := q.Push(ctx, q.Jobs.Created()+messages); err != nil {
 			break
 		}
@@ -166,29 +166,29 @@ func (s *Fixture) pushMany(ctx context.Context) error {
 }
 
 // AwaitExpected returns once all Jobs are there that should be.
-func (s *Fixture) AwaitExpected(ctx context.Context) error {
-	return s.await(ctx, (*Queue).AwaitExpected)
+func (f *Fixture) AwaitExpected(ctx context.Context) error {
+	return f.await(ctx, (*Queue).AwaitExpected)
 }
 
 // AwaitRest returns once the operator is at rest.
-func (s *Fixture) AwaitRest(ctx context.Context) error { return s.await(ctx, (*Queue).AwaitRest) }
+func (f *Fixture) AwaitRest(ctx context.Context) error { return f.await(ctx, (*Queue).AwaitRest) }
 
 // AwaitSubscriptions returns once somebody listens to every queue.
-func (s *Fixture) AwaitSubscriptions(ctx context.Context) error {
-	return s.await(ctx, func(q *Queue, ctx context.Context) error { return q.AwaitSubscription(ctx) })
+func (f *Fixture) AwaitSubscriptions(ctx context.Context) error {
+	return f.await(ctx, func(q *Queue, ctx context.Context) error { return q.AwaitSubscription(ctx) })
 }
 
-func (s *Fixture) await(ctx context.Context, fact func(*Queue, context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+func (f *Fixture) await(ctx context.Context, fact func(*Queue, context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
 	defer cancel()
-	return s.each(ctx, fact)
+	return f.each(ctx, fact)
 }
 
 // each does something with all queues at the same time.
-func (s *Fixture) each(ctx context.Context, do func(*Queue, context.Context) error) error {
-	errs := make([]error, len(s.Queues))
+func (f *Fixture) each(ctx context.Context, do func(*Queue, context.Context) error) error {
+	errs := make([]error, len(f.Queues))
 	var doing sync.WaitGroup
-	for i, q := range s.Queues {
+	for i, q := range f.Queues {
 		doing.Go(func() { errs[i] = do(q, ctx) })
 	}
 	doing.Wait()

@@ -97,7 +97,7 @@ func strikeBusy(ctx context.Context, target *Target, lasting time.Duration, mean
 	err := errors.Join(target.cutOff(), meanwhile(ctx), target.configure(ctx, "lua-time-limit", 1))
 	ended := make(chan error, 1)
 	go func() { ended <- target.loopForever(ctx) }()
-	err = errors.Join(err, target.awaitRefusal(ctx, "BUSY", "PING"), target.Proxy.Pass(), sjtest.Pause(ctx, lasting))
+	err = errors.Join(err, target.awaitRefusal(ctx, "BUSY"), target.Proxy.Pass(), sjtest.Pause(ctx, lasting))
 	return errors.Join(err, target.command(ctx, "SCRIPT", "KILL"), <-ended)
 }
 

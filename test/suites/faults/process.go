@@ -77,7 +77,7 @@ func strikeLoading(ctx context.Context, target *Target, lasting time.Duration, m
 	perKey := lasting / fillerKeys
 	err = errors.Join(err, target.Server.RestartSaved(ctx,
 		"--key-load-delay", fmt.Sprint(perKey.Microseconds()), "--loading-process-events-interval-bytes", "1024"))
-	return errors.Join(err, target.awaitRefusal(ctx, "LOADING", "PING"), target.Proxy.Pass(), target.awaitLoaded(ctx))
+	return errors.Join(err, target.awaitRefusal(ctx, "LOADING"), target.Proxy.Pass(), target.awaitLoaded(ctx))
 }
 
 // fill adds keys that nobody uses.
@@ -96,7 +96,7 @@ func (t *Target) fill(ctx context.Context) error {
 func (t *Target) awaitLoaded(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	if err := sjtest.Await(ctx, func(ctx context.Context) error { return t.command(ctx, "PING") }); err != nil {
+	if err := sjtest.Await(ctx, func(ctx context.Context) error { return t.command(ctx) }); err != nil {
 		return fmt.Errorf("waiting until the server has loaded its data: %w", err)
 	}
 	return nil

@@ -37,15 +37,15 @@ type Queue struct {
 }
 
 // newQueue makes a ScaledJob with an empty queue on the target.
-func (s *Fixture) newQueue(ctx context.Context, name string, changes ...sjtest.Change) (*Queue, error) {
-	q := &Queue{target: s.Target, ScaledJob: &sjtest.ScaledJob{
-		API: s.Setting.API, Operator: s.Setting.Operator, Redis: s.client,
-		Namespace: s.namespace, Name: name, Queue: s.namespace + ":" + name,
+func (f *Fixture) newQueue(ctx context.Context, name string, changes ...sjtest.Change) (*Queue, error) {
+	q := &Queue{target: f.Target, ScaledJob: &sjtest.ScaledJob{
+		API: f.Setting.API, Operator: f.Setting.Operator, Redis: f.client,
+		Namespace: f.namespace, Name: name, Queue: f.namespace + ":" + name,
 	}}
 	if err := q.Create(ctx, changes...); err != nil {
 		return nil, err
 	}
-	return q, q.Observe(ctx, s.Setting.Control.Config(), q.limit)
+	return q, q.Observe(ctx, f.Setting.Control.Config(), q.limit)
 }
 
 // limit is how many Jobs may be unfinished.

@@ -73,13 +73,13 @@ func (t *Target) configure(ctx context.Context, parameter string, value any) err
 	return t.command(ctx, "CONFIG", "SET", parameter, value)
 }
 
-// awaitRefusal returns once the server answers the command by an error with this
-// code, which shows that a fault has struck. It gives up after ten seconds.
-func (t *Target) awaitRefusal(ctx context.Context, code string, args ...any) error {
+// awaitRefusal returns once the server answers PING by an error with this code, which shows that a fault has struck. It
+// gives up after ten seconds.
+func (t *Target) awaitRefusal(ctx context.Context, code string) error {
 	ctx, cancel := context.WithTimeout(ctx, strikeTimeout)
 	defer cancel()
 	err := sjtest.Await(ctx, func(ctx context.Context) error {
-		err := t.command(ctx, args...)
+		err := t.command(ctx, "PING")
 		switch {
 		case err == nil:
 			return errors.New("the server carries out the command")
@@ -95,8 +95,8 @@ func (t *Target) awaitRefusal(ctx context.Context, code string, args ...any) err
 	return nil
 }
 
-// Setting is a control plane without nodes and an operator at work in it, to
-// which nothing but events, confirmations and its own retries reports of a queue.
+// Setting is a control plane without nodes, and an operator that learns of a queue only from events, confirmations and
+// its own retries.
 type Setting struct {
 	Control  *cluster.Cluster
 	API      client.Client // the administrator's

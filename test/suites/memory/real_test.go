@@ -35,7 +35,7 @@ func TestMemoryBesideARealAPIServer(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { g.Expect(control.Stop()).To(Succeed()) })
 	redis := redistest.New(t, redistest.Options{})
-	tenant, neighbour := control.NewNamespace(t, "tenant-"), control.NewNamespace(t, "neighbour-")
+	tenant, neighbour := control.NewNamespace(t, "tenant"), control.NewNamespace(t, "neighbour")
 	g.Expect(createAll(t, api, usual, func(i int) client.Object { return usualJob(tenant, i) })).To(Succeed())
 	g.Expect(createAll(t, api, annotated, func(i int) client.Object { return annotatedJob(tenant, i) })).To(Succeed())
 	small := &scaledjobv1.ScaledJob{

@@ -227,7 +227,7 @@ func (s *apiServer) create(w http.ResponseWriter, r *http.Request) {
 	job.Metadata["resourceVersion"] = fmt.Appendf(nil, `"%d"`, version)
 	made, _ := json.Marshal(job)
 	if !dryRun {
-		s.announce(jobsPath, fmt.Appendf(nil, `{"type":"ADDED","object":%s}`+"\n", made))
+		s.announce(fmt.Appendf(nil, `{"type":"ADDED","object":%s}`+"\n", made))
 	}
 	answer(w, http.StatusCreated, string(made))
 }
@@ -262,11 +262,11 @@ func ownerOf(references json.RawMessage) string {
 	return owners[0].Name
 }
 
-func (s *apiServer) announce(path string, event []byte) {
+func (s *apiServer) announce(event []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for watcher, of := range s.watchers {
-		if of == path {
+		if of == jobsPath {
 			watcher <- event
 		}
 	}

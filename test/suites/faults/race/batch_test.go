@@ -65,7 +65,7 @@ type stage struct {
 	parallel int
 	// edits says that the scaledJob is pointed at its other queue.
 	edits   bool
-	disturb func(ctx context.Context, w *batch, r *scaledJob, m moments) error
+	disturb func(ctx context.Context, b *batch, s *scaledJob, m moments) error
 }
 
 // The names of the stages.
@@ -92,27 +92,27 @@ func (s stage) draw(random *rand.Rand) moments {
 	}
 }
 
-func create(ctx context.Context, _ *batch, r *scaledJob, _ moments) error { return r.create(ctx) }
+func create(ctx context.Context, _ *batch, s *scaledJob, _ moments) error { return s.create(ctx) }
 
 // edit has the ScaledJob look at its other queue, in which all messages but the last are as well, or only for a moment.
-func edit(ctx context.Context, _ *batch, r *scaledJob, m moments) error {
-	if err := r.move(ctx); err != nil || !m.back {
+func edit(ctx context.Context, _ *batch, s *scaledJob, m moments) error {
+	if err := s.move(ctx); err != nil || !m.back {
 		return err
 	}
-	return errors.Join(sjtest.Pause(ctx, m.gap), r.move(ctx))
+	return errors.Join(sjtest.Pause(ctx, m.gap), s.move(ctx))
 }
 
 // kill ends the connection that all scaledJobs share, once. It returns when that has ended, for each of them.
-func kill(ctx context.Context, w *batch, r *scaledJob, _ moments) error {
-	if r != w.scaledJobs[0] {
+func kill(ctx context.Context, b *batch, s *scaledJob, _ moments) error {
+	if s != b.scaledJobs[0] {
 		select {
-		case <-w.killed:
+		case <-b.killed:
 		case <-ctx.Done():
 		}
 		return ctx.Err()
 	}
-	defer close(w.killed)
-	ended, err := w.source.kill(ctx, w.redis)
+	defer close(b.killed)
+	ended, err := b.source.kill(ctx, b.redis)
 	if err == nil && ended == 0 {
 		return errors.New("there was no subscription to kill")
 	}
@@ -129,100 +129,100 @@ type batch struct {
 }
 
 // newBatch is one of so many scaledJobs, or as many as may race at the same time.
-func (a *env) newBatch(scaledJobs int) *batch {
-	w := &batch{env: a}
+func (e *env) newBatch(scaledJobs int) *batch {
+	b := &batch{env: e}
 	for range min(scaledJobs, batchSize) {
-		a.scaledJobs++
-		w.scaledJobs = append(w.scaledJobs, newScaledJob(fmt.Sprintf("scaledjob-%d", a.scaledJobs), a))
+		e.scaledJobs++
+		b.scaledJobs = append(b.scaledJobs, newScaledJob(fmt.Sprintf("scaledjob-%d", e.scaledJobs), e))
 	}
-	return w
+	return b
 }
 
 // play has every scaledJob disturbed, and pushes one message to each meanwhile. Those whose Job does not come within
-// the limit leave the batch and are returned. The others are quiet then: no pass is due before the resync.
-func (w *batch) play(ctx context.Context, s stage, limit time.Duration) (lost []*scaledJob, err error) {
-	if err := w.collide(ctx, s); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.name, err)
+// the limit leave the batch and are returned. The others are quiet then: no reconcile is due before the resync.
+func (b *batch) play(ctx context.Context, stage stage, limit time.Duration) (lost []*scaledJob, err error) {
+	if err := b.collide(ctx, stage); err != nil {
+		return nil, fmt.Errorf("%s: %w", stage.name, err)
 	}
 	err = wait.PollUntilContextTimeout(ctx, pollInterval, limit, true, func(context.Context) (bool, error) {
-		lost = w.missing()
+		lost = b.missing()
 		return len(lost) == 0, nil
 	})
 	if err != nil && !wait.Interrupted(err) {
 		return nil, err
 	}
-	w.scaledJobs = slices.DeleteFunc(slices.Clone(w.scaledJobs), func(r *scaledJob) bool { return slices.Contains(lost, r) })
-	return lost, wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, w.quiet)
+	b.scaledJobs = slices.DeleteFunc(slices.Clone(b.scaledJobs), func(s *scaledJob) bool { return slices.Contains(lost, s) })
+	return lost, wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, b.quiet)
 }
 
-func (w *batch) collide(ctx context.Context, s stage) error {
-	w.killed = make(chan struct{})
+func (b *batch) collide(ctx context.Context, stage stage) error {
+	b.killed = make(chan struct{})
 	all, ctx := errgroup.WithContext(ctx)
-	all.SetLimit(s.parallel)
-	for _, r := range w.scaledJobs {
-		m := s.draw(w.random)
-		all.Go(func() error { return w.race(ctx, s, r, m) })
+	all.SetLimit(stage.parallel)
+	for _, s := range b.scaledJobs {
+		m := stage.draw(b.random)
+		all.Go(func() error { return b.race(ctx, stage, s, m) })
 	}
 	return all.Wait()
 }
 
 // race disturbs a scaledJob and pushes a message to the queue that it is to look at in the end.
-func (w *batch) race(ctx context.Context, s stage, r *scaledJob, m moments) error {
-	key := r.object.Spec.QueueName
-	if s.edits {
-		if err := r.fillOther(ctx); err != nil {
+func (b *batch) race(ctx context.Context, stage stage, s *scaledJob, m moments) error {
+	key := s.object.Spec.QueueName
+	if stage.edits {
+		if err := s.fillOther(ctx); err != nil {
 			return err
 		}
 		if !m.back {
-			key = r.other()
+			key = s.other()
 		}
 	}
 	var both errgroup.Group
 	answered := make(chan struct{})
 	both.Go(func() error {
 		defer close(answered)
-		return s.disturb(ctx, w, r, m)
+		return stage.disturb(ctx, b, s, m)
 	})
 	both.Go(func() error {
 		if m.follows {
 			<-answered
 		}
-		return errors.Join(sjtest.Pause(ctx, m.offset), r.push(ctx, key))
+		return errors.Join(sjtest.Pause(ctx, m.offset), s.push(ctx, key))
 	})
 	return both.Wait()
 }
 
 // missing are the scaledJobs with too few Jobs, and surplus those with too many.
-func (w *batch) missing() []*scaledJob {
-	return w.those(func(r *scaledJob) bool { return jobs.EverOf(client.ObjectKeyFromObject(r.object)) < r.due })
+func (b *batch) missing() []*scaledJob {
+	return b.those(func(s *scaledJob) bool { return jobs.EverOf(client.ObjectKeyFromObject(s.object)) < s.due })
 }
 
-func (w *batch) surplus() []*scaledJob {
-	return w.those(func(r *scaledJob) bool { return jobs.EverOf(client.ObjectKeyFromObject(r.object)) > r.due })
+func (b *batch) surplus() []*scaledJob {
+	return b.those(func(s *scaledJob) bool { return jobs.EverOf(client.ObjectKeyFromObject(s.object)) > s.due })
 }
 
-func (w *batch) those(are func(*scaledJob) bool) (found []*scaledJob) {
-	for _, r := range w.scaledJobs {
-		if are(r) {
-			found = append(found, r)
+func (b *batch) those(are func(*scaledJob) bool) (found []*scaledJob) {
+	for _, s := range b.scaledJobs {
+		if are(s) {
+			found = append(found, s)
 		}
 	}
 	return found
 }
 
 // quiet says whether the operator has reported all it did: a change of the status
-// that waits to be written is a reason for another pass.
-func (w *batch) quiet(ctx context.Context) (bool, error) {
+// that waits to be written is a reason for another reconcile.
+func (b *batch) quiet(ctx context.Context) (bool, error) {
 	var list scaledjobv1.ScaledJobList
-	if err := api.List(ctx, &list, client.InNamespace(w.namespace)); err != nil {
+	if err := api.List(ctx, &list, client.InNamespace(b.namespace)); err != nil {
 		return false, err
 	}
 	reported := map[types.UID]*scaledjobv1.ScaledJob{}
 	for i := range list.Items {
 		reported[list.Items[i].UID] = &list.Items[i]
 	}
-	for _, r := range w.scaledJobs {
-		if now := reported[r.object.UID]; now == nil || !r.isReported(now) {
+	for _, s := range b.scaledJobs {
+		if now := reported[s.object.UID]; now == nil || !s.isReported(now) {
 			return false, nil
 		}
 	}
@@ -230,12 +230,12 @@ func (w *batch) quiet(ctx context.Context) (bool, error) {
 }
 
 // end takes away all that the batch has made.
-func (w *batch) end(ctx context.Context) error {
+func (b *batch) end(ctx context.Context) error {
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
 	return errors.Join(
-		api.DeleteAllOf(ctx, &scaledjobv1.ScaledJob{}, client.InNamespace(w.namespace)),
-		api.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(w.namespace), background),
-		w.redis.Client().FlushAll(ctx).Err())
+		api.DeleteAllOf(ctx, &scaledjobv1.ScaledJob{}, client.InNamespace(b.namespace)),
+		api.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(b.namespace), background),
+		b.redis.Client().FlushAll(ctx).Err())
 }
 
 // scaledJob is a ScaledJob with two queues, of which it looks at one at a time. Its
@@ -248,66 +248,66 @@ type scaledJob struct {
 	due int
 }
 
-func newScaledJob(name string, a *env) *scaledJob {
+func newScaledJob(name string, e *env) *scaledJob {
 	unlimited := int32(1000)
-	r := &scaledJob{redis: a.redis, keys: [2]string{name + ":here", name + ":there"}}
-	r.object = &scaledjobv1.ScaledJob{
-		ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name},
+	s := &scaledJob{redis: e.redis, keys: [2]string{name + ":here", name + ":there"}}
+	s.object = &scaledjobv1.ScaledJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: name},
 		Spec: scaledjobv1.ScaledJobSpec{
-			QueueName:              r.keys[0],
-			RedisAddress:           a.address,
+			QueueName:              s.keys[0],
+			RedisAddress:           e.address,
 			Threshold:              1,
 			MaxReplicas:            &unlimited,
-			PollingIntervalSeconds: 3600,
-			Notifications:          a.source.notifications,
+			PollingIntervalSeconds: sjtest.Never,
+			Notifications:          e.source.notifications,
 			JobTemplate:            jobwatch.IdleJob(),
 		},
 	}
-	return r
+	return s
 }
 
 // String says which scaledJob it is, for messages.
-func (r *scaledJob) String() string { return fmt.Sprintf("%s with %d Jobs due", r.object.Name, r.due) }
+func (s *scaledJob) String() string { return fmt.Sprintf("%s with %d Jobs due", s.object.Name, s.due) }
 
-func (r *scaledJob) create(ctx context.Context) error { return api.Create(ctx, r.object) }
+func (s *scaledJob) create(ctx context.Context) error { return api.Create(ctx, s.object) }
 
 // other is the queue that the scaledJob does not look at.
-func (r *scaledJob) other() string {
-	if r.object.Spec.QueueName == r.keys[0] {
-		return r.keys[1]
+func (s *scaledJob) other() string {
+	if s.object.Spec.QueueName == s.keys[0] {
+		return s.keys[1]
 	}
-	return r.keys[0]
+	return s.keys[0]
 }
 
 // move points the ScaledJob at its other queue.
-func (r *scaledJob) move(ctx context.Context) error {
-	before := r.object.DeepCopy()
-	r.object.Spec.QueueName = r.other()
-	return api.Patch(ctx, r.object, client.MergeFrom(before))
+func (s *scaledJob) move(ctx context.Context) error {
+	before := s.object.DeepCopy()
+	s.object.Spec.QueueName = s.other()
+	return api.Patch(ctx, s.object, client.MergeFrom(before))
 }
 
 // fillOther makes the other queue as long as this one.
-func (r *scaledJob) fillOther(ctx context.Context) error {
-	messages := make([]any, r.due)
+func (s *scaledJob) fillOther(ctx context.Context) error {
+	messages := make([]any, s.due)
 	for i := range messages {
 		messages[i] = "message"
 	}
-	pipe := r.redis.Client().TxPipeline()
-	pipe.Del(ctx, r.other())
-	pipe.LPush(ctx, r.other(), messages...)
+	pipe := s.redis.Client().TxPipeline()
+	pipe.Del(ctx, s.other())
+	pipe.LPush(ctx, s.other(), messages...)
 	_, err := pipe.Exec(ctx)
 	return err
 }
 
 // push asks for one more Job.
-func (r *scaledJob) push(ctx context.Context, key string) error {
-	r.due++
-	return r.redis.Client().LPush(ctx, key, "message").Err()
+func (s *scaledJob) push(ctx context.Context, key string) error {
+	s.due++
+	return s.redis.Client().LPush(ctx, key, "message").Err()
 }
 
 // isReported says whether the status shows the last push and its Job.
-func (r *scaledJob) isReported(now *scaledjobv1.ScaledJob) bool {
+func (s *scaledJob) isReported(now *scaledjobv1.ScaledJob) bool {
 	status := now.Status
 	return status.ObservedGeneration == now.Generation &&
-		status.QueueDepth != nil && *status.QueueDepth == int64(r.due) && int(status.ActiveJobs) == r.due
+		status.QueueDepth != nil && *status.QueueDepth == int64(s.due) && int(status.ActiveJobs) == s.due
 }

@@ -26,29 +26,29 @@ const networkDelay = 2 * time.Millisecond
 
 func TestNoWakeUpIsLost(t *testing.T) {
 	t.Parallel()
-	a := newEnv(t, notifications)
+	e := newEnv(t, notifications)
 	operator.New(t, operator.Options{
 		Cluster: control,
-		Args:    []string{"--watch-namespaces=" + a.namespace, "--polling-fallback-interval=0"},
+		Args:    []string{"--watch-namespaces=" + e.namespace, "--polling-fallback-interval=0"},
 		Log:     os.Stderr,
 	})
-	loseNothing(t, a)
+	loseNothing(t, e)
 }
 
 func TestNoWakeUpIsLostWhileKeysAreTracked(t *testing.T) {
 	skip.UnderShort(t, "TestNoPushIsMissedWhateverElseChanges is the same without Kubernetes")
 	t.Parallel()
-	a := newEnv(t, tracked)
-	startWith(t, a.namespace, all)
-	loseNothing(t, a)
+	e := newEnv(t, tracked)
+	startWith(t, e.namespace, all)
+	loseNothing(t, e)
 }
 
 // loseNothing plays batches until there were enough pushes, and fails the test if one of them was lost.
-func loseNothing(t *testing.T, a *env) {
+func loseNothing(t *testing.T, e *env) {
 	t.Helper()
 	for pushed := 0; pushed < *pushes; {
 		g := NewWithT(t)
-		batch := a.newBatch((*pushes - pushed + len(stages) - 1) / len(stages))
+		batch := e.newBatch((*pushes - pushed + len(stages) - 1) / len(stages))
 		for _, stage := range stages {
 			pushed += len(batch.scaledJobs)
 			lost, err := batch.play(t.Context(), stage, timeout)
@@ -96,9 +96,9 @@ const soon = 5 * time.Second
 // losses has a batch race through all stages, and returns how many pushes each has lost.
 func losses(t *testing.T, from source, through func(*enqueue.Wakes) delivery, limit time.Duration) map[string]int {
 	t.Helper()
-	a := newEnv(t, from)
-	startWith(t, a.namespace, through)
-	batch := a.newBatch(batchSize / 2)
+	e := newEnv(t, from)
+	startWith(t, e.namespace, through)
+	batch := e.newBatch(batchSize / 2)
 	lost := map[string]int{}
 	for _, stage := range stages {
 		scaledJobs := len(batch.scaledJobs)
@@ -130,7 +130,6 @@ func newEnv(t *testing.T, from source) *env {
 
 // source is how the operator hears of growth.
 type source struct {
-	name          string
 	notifications scaledjobv1.NotificationMode
 	// events is the server's setting, as for redistest.Options.
 	events string
@@ -140,7 +139,7 @@ type source struct {
 
 // notifications is the subscription to keyspace notifications.
 var notifications = source{
-	name: "notifications", notifications: scaledjobv1.NotificationsEnabled,
+	notifications: scaledjobv1.NotificationsEnabled,
 	kill: func(ctx context.Context, server *redistest.Server) (int, error) {
 		killed, err := server.Client().ClientKillByFilter(ctx, "TYPE", "pubsub").Result()
 		return int(killed), err
@@ -149,7 +148,7 @@ var notifications = source{
 
 // tracked is the tracking of keys, as it is by default on a server that publishes nothing.
 var tracked = source{
-	name: "tracking", notifications: scaledjobv1.NotificationsEnabled, events: redistest.NoEvents,
+	notifications: scaledjobv1.NotificationsEnabled, events: redistest.NoEvents,
 	kill: func(ctx context.Context, server *redistest.Server) (int, error) { return server.KillTracking(ctx) },
 }
 

@@ -79,7 +79,7 @@ func Start(ctx context.Context, config *rest.Config, owner *scaledjobv1.ScaledJo
 	return w, nil
 }
 
-// run opens one API watch after another until ctx ends.
+// run opens one API watch after another until ctx ends. The API server may be away for a moment.
 func (w *Watch) run(ctx context.Context, version string) {
 	for ctx.Err() == nil {
 		var err error

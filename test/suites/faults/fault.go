@@ -18,7 +18,7 @@ import (
 
 // Fault is something that goes wrong between the operator and a Redis server, and passes.
 type Fault struct {
-	// Name says what happens, and Promise what users may rely on all the same.
+	// Name says what happens, and Promise what users may rely on nevertheless.
 	Name, Promise string
 	// Short and Long say how long it lasts in the short and in the long form. Zero is for what happens in a moment.
 	Short, Long time.Duration

@@ -203,23 +203,6 @@ func TestStreamIsCutInTheMiddle(t *testing.T) {
 	s.dial()
 }
 
-func TestStreamsOfNewConnectionsAreCutInTheMiddle(t *testing.T) {
-	t.Parallel()
-	s := newEchoProxy(t)
-	open := s.dial()
-	s.proxy.CutNewAfter(len("well") + 3)
-	conn := s.dial()
-	s.send(conn, "message")
-	s.expect(conn, "mes")
-	s.expectEnd(conn, io.EOF)
-	s.send(open, "message")
-	s.expect(open, "message")
-	s.Expect(s.proxy.Pass()).To(Succeed())
-	conn = s.dial()
-	s.send(conn, "message")
-	s.expect(conn, "message")
-}
-
 func TestConnectionsAreEnded(t *testing.T) {
 	t.Parallel()
 	s := newEchoProxy(t)

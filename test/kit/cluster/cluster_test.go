@@ -42,10 +42,10 @@ func TestPodWaitsAsItsAnnotationsSay(t *testing.T) {
 	c := newClient(t, control.Config())
 	job := newJob(newNamespace(t), nil)
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: "pod", Finalizers: []string{"cluster.test/observed"}, Annotations: map[string]string{
-			cluster.PodReadyAfter:     "1000h",
-			cluster.PodTerminateAfter: "1000h",
-		}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: job.Namespace, Name: "pod", Finalizers: []string{"cluster.test/observed"},
+			Annotations: map[string]string{cluster.PodReadyAfter: "1000h"},
+		},
 		Spec: job.Spec.Template.Spec,
 	}
 	g.Expect(c.Create(t.Context(), pod)).To(Succeed())
@@ -64,9 +64,6 @@ func TestPodWaitsAsItsAnnotationsSay(t *testing.T) {
 	g.Eventually(phase).WithTimeout(timeout).Should(Equal(corev1.PodRunning))
 
 	g.Expect(c.Delete(t.Context(), pod)).To(Succeed())
-	g.Expect(phase()).To(Equal(corev1.PodRunning))
-
-	change(func() { pod.Annotations[cluster.PodTerminateAfter] = "0s" })
 	g.Eventually(phase).WithTimeout(timeout).Should(Equal(corev1.PodFailed), "as a kubelet leaves it")
 
 	change(func() { pod.Finalizers = nil })

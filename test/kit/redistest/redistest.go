@@ -285,8 +285,8 @@ func (s *Server) ping(ctx context.Context) error {
 	return nil
 }
 
-// TrackingClients returns the IDs of the connections on which the server tracks keys.
-func (s *Server) TrackingClients(ctx context.Context) (ids []string, err error) {
+// trackingClients returns the IDs of the connections on which the server tracks keys.
+func (s *Server) trackingClients(ctx context.Context) (ids []string, err error) {
 	clients, err := s.client.ClientList(ctx).Result()
 	if err != nil {
 		return nil, err
@@ -306,7 +306,7 @@ func (s *Server) TrackingClients(ctx context.Context) (ids []string, err error) 
 
 // KillTracking closes the connections on which the server tracks keys, and returns how many there were.
 func (s *Server) KillTracking(ctx context.Context) (killed int, err error) {
-	ids, err := s.TrackingClients(ctx)
+	ids, err := s.trackingClients(ctx)
 	for _, id := range ids {
 		ended, err := s.client.ClientKillByFilter(ctx, "ID", id).Result()
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,7 +29,6 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
-	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
@@ -180,10 +180,7 @@ func (k *KEDA) start(ctx context.Context, path string, opts Options) error {
 	if k.Process, err = k.sandbox.StartWith(environment, program, path, args...); err != nil {
 		return err
 	}
-	return k.WaitReady(ctx, func(ctx context.Context) error {
-		_, err := operator.Get(ctx, "http://"+probes+"/readyz")
-		return err
-	})
+	return k.WaitServing(ctx, http.DefaultClient, "http://"+probes+"/readyz")
 }
 
 func (k *KEDA) file(name string) string { return filepath.Join(k.sandbox.Dir(), name) }

@@ -150,10 +150,7 @@ func (o *Operator) start(ctx context.Context, path string, opts Options) error {
 
 // AwaitReady returns when the operator is ready.
 func (o *Operator) AwaitReady(ctx context.Context) error {
-	return o.process.WaitReady(ctx, func(ctx context.Context) error {
-		_, err := Get(ctx, o.probeURL+"/readyz")
-		return err
-	})
+	return o.process.WaitServing(ctx, http.DefaultClient, o.probeURL+"/readyz")
 }
 
 // serve chooses where the probes and metrics are, and returns the flags for it.
@@ -280,20 +277,7 @@ func faults(log string) error {
 // Get returns the body of the answer to a GET of a URL, such as that of the
 // metrics or of a probe. Another answer than 200 is an error.
 func Get(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answers %s: %s", url, response.Status, body)
-	}
-	return string(body), err
+	return sandbox.Get(ctx, http.DefaultClient, url)
 }
 
 // DefaultLease is the name of the Lease, unless a flag says otherwise.

@@ -156,7 +156,9 @@ func (p Program) Start(ctx context.Context, opts Options) (*KEDA, error) {
 }
 
 func (k *KEDA) start(ctx context.Context, path string, opts Options) error {
-	if err := errors.Join(k.writeCertificates(), k.writeKubeconfig(ctx, opts.Cluster)); err != nil {
+	// A ServiceAccount has the priority at the API server that any operator has.
+	err := opts.Cluster.WriteServiceAccountKubeconfig(ctx, namespace, account, k.file("kubeconfig"))
+	if err := errors.Join(err, k.writeCertificates()); err != nil {
 		return err
 	}
 	probes, err := k.sandbox.Address()
@@ -197,15 +199,6 @@ func (k *KEDA) writeCertificates() error {
 		}
 	}
 	return nil
-}
-
-// writeKubeconfig lets KEDA be a ServiceAccount, which has the priority at the API server that any operator has.
-func (k *KEDA) writeKubeconfig(ctx context.Context, control *cluster.Cluster) error {
-	access, err := control.ServiceAccountConfig(ctx, namespace, account)
-	if err != nil {
-		return err
-	}
-	return cluster.WriteKubeconfig(access, k.file("kubeconfig"))
 }
 
 // LogPath returns the file that KEDA logs to. It is gone when KEDA was stopped.

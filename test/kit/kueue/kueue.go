@@ -113,11 +113,7 @@ func (k *Kueue) install(ctx context.Context, path string) (err error) {
 	if err := k.control.Apply(ctx, &adapted.objects); err != nil {
 		return err
 	}
-	access, err := k.control.ServiceAccountConfig(ctx, namespace, account)
-	if err != nil {
-		return err
-	}
-	return cluster.WriteKubeconfig(access, k.file("kubeconfig"))
+	return k.control.WriteServiceAccountKubeconfig(ctx, namespace, account, k.file("kubeconfig"))
 }
 
 // Start returns when the API server has asked the webhooks. After Kill, it starts Kueue again. The context bounds the

@@ -172,14 +172,11 @@ func (o *Operator) serve() (flags []string, err error) {
 }
 
 func (o *Operator) writeKubeconfig(ctx context.Context, opts Options) (path string, err error) {
-	access := opts.Config
-	if access == nil {
-		if access, err = opts.Cluster.ServiceAccountConfig(ctx, Namespace, ServiceAccount); err != nil {
-			return "", err
-		}
-	}
 	path = filepath.Join(o.sandbox.Dir(), "kubeconfig")
-	return path, cluster.WriteKubeconfig(access, path)
+	if opts.Config != nil {
+		return path, cluster.WriteKubeconfig(opts.Config, path)
+	}
+	return path, opts.Cluster.WriteServiceAccountKubeconfig(ctx, Namespace, ServiceAccount, path)
 }
 
 // Exited is closed when the operator has ended, asked to or not.

@@ -201,15 +201,6 @@ func (k *KEDA) writeCertificates() error {
 	return nil
 }
 
-// LogPath returns the file that KEDA logs to. It is gone when KEDA was stopped.
-func (k *KEDA) LogPath() string { return k.file(program + ".log") }
-
-// Logs returns what KEDA has logged until now.
-func (k *KEDA) Logs() (string, error) {
-	content, err := os.ReadFile(k.LogPath())
-	return string(content), err
-}
-
 // Stop asks KEDA to end, and waits for that, unless it is nil.
 func (k *KEDA) Stop(ctx context.Context) error {
 	if k == nil {

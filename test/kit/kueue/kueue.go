@@ -185,10 +185,7 @@ func (k *Kueue) Pause() error { return k.process.Signal(syscall.SIGSTOP) }
 func (k *Kueue) Resume() error { return k.process.Signal(syscall.SIGCONT) }
 
 // Logs returns what Kueue has logged until now.
-func (k *Kueue) Logs() (string, error) {
-	content, err := os.ReadFile(k.file(program + ".log"))
-	return string(content), err
-}
+func (k *Kueue) Logs() string { return k.process.Logs() }
 
 // Stop asks Kueue to end, and waits for that, unless it is nil. Its objects stay.
 func (k *Kueue) Stop(ctx context.Context) error {

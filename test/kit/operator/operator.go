@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -73,7 +72,6 @@ type Options struct {
 type Operator struct {
 	sandbox    *sandbox.Sandbox
 	process    *sandbox.Process
-	logPath    string
 	probeURL   string
 	metricsURL string
 	recent     recentMetrics
@@ -98,7 +96,7 @@ func Start(ctx context.Context, opts Options) (*Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	operator := &Operator{sandbox: box, logPath: filepath.Join(box.Dir(), processName+".log")}
+	operator := &Operator{sandbox: box}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(opts.Timeout, startTimeout))
 	defer cancel()
 	if err := operator.start(ctx, path, opts); err != nil {
@@ -186,7 +184,7 @@ func (o *Operator) Exited() <-chan struct{} { return o.process.Exited() }
 func (o *Operator) PID() int { return o.process.PID() }
 
 // LogPath returns the file that the operator logs to. It is gone when the operator has ended.
-func (o *Operator) LogPath() string { return o.logPath }
+func (o *Operator) LogPath() string { return o.process.LogPath() }
 
 // ProbeURL returns the base URL of /healthz and /readyz.
 func (o *Operator) ProbeURL() string { return o.probeURL }
@@ -228,7 +226,7 @@ func (o *Operator) Kill() error {
 // end keeps the log and closes the sandbox.
 func (o *Operator) end() error {
 	o.ended = true
-	o.logs = o.readLog()
+	o.logs = o.process.Logs()
 	return errors.Join(o.sandbox.Close(), faults(o.logs))
 }
 
@@ -239,7 +237,7 @@ func (o *Operator) Logs() string {
 	if o.ended {
 		return o.logs
 	}
-	return o.readLog()
+	return o.process.Logs()
 }
 
 // LogsAbout returns the lines that hold a text, such as the name of a namespace.
@@ -251,14 +249,6 @@ func (o *Operator) LogsAbout(text string) string {
 		}
 	}
 	return about.String()
-}
-
-func (o *Operator) readLog() string {
-	content, err := os.ReadFile(o.logPath)
-	if err != nil {
-		return err.Error()
-	}
-	return string(content)
 }
 
 // faults finds in a log what no operator may do.

@@ -158,10 +158,19 @@ func (p *Process) exitError() error {
 	return p.err
 }
 
-func (p *Process) tail() string {
+// LogPath returns the file that the process logs to. It is gone when the sandbox is closed.
+func (p *Process) LogPath() string { return p.logPath }
+
+// Logs returns what the process has logged until now, or why it cannot be read.
+func (p *Process) Logs() string {
 	content, err := os.ReadFile(p.logPath)
 	if err != nil {
 		return err.Error()
 	}
-	return string(content[max(0, len(content)-logTail):])
+	return string(content)
+}
+
+func (p *Process) tail() string {
+	logs := p.Logs()
+	return logs[max(0, len(logs)-logTail):]
 }

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -182,6 +183,18 @@ func (o *Operator) Exited() <-chan struct{} { return o.process.Exited() }
 
 // PID returns the process identifier.
 func (o *Operator) PID() int { return o.process.PID() }
+
+// Memory returns the operator's memory as the kernel counts it, in bytes: VmRSS is what it has, VmHWM the most ever.
+func (o *Operator) Memory(what string) (int, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.PID()))
+	if err != nil {
+		return 0, err
+	}
+	_, value, _ := strings.Cut(string(status), what+":")
+	var kibibytes int
+	_, err = fmt.Sscanf(value, "%d kB", &kibibytes)
+	return kibibytes << 10, err
+}
 
 // LogPath returns the file that the operator logs to. It is gone when the operator has ended.
 func (o *Operator) LogPath() string { return o.process.LogPath() }

@@ -10,15 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
 )
-
-const host = "127.0.0.1"
 
 // Direction says which bytes something is about. Directions can be joined by |.
 type Direction int
@@ -56,13 +53,13 @@ func Start(upstream string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := ports.Port()
+	address, err := ports.Address()
 	if err != nil {
 		return nil, errors.Join(err, ports.Close())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Proxy{
-		upstream: upstream, address: net.JoinHostPort(host, strconv.Itoa(port)), ports: ports,
+		upstream: upstream, address: address, ports: ports,
 		ctx: ctx, cancel: cancel, links: map[*link]struct{}{}, released: make(chan struct{}),
 	}
 	if err := p.Pass(); err != nil {

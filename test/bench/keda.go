@@ -152,8 +152,7 @@ func (p *pair) runKEDA(ctx context.Context, program keda.Program, r rival, found
 		err = errors.Join(p.rival.remove(working), p.awaitKEDA(working, 0))
 	}
 	if err != nil {
-		logs, _ := running.Logs()
-		err = fmt.Errorf("%w\nlog of KEDA:\n%s", errors.Join(err, context.Cause(working)), lastLines(logs))
+		err = fmt.Errorf("%w\nlog of KEDA:\n%s", errors.Join(err, context.Cause(working)), lastLines(running.Logs()))
 	}
 	return errors.Join(err, running.Stop(context.WithoutCancel(ctx)))
 }

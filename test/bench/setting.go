@@ -72,11 +72,7 @@ func (s *setting) buildLoop(ctx context.Context) error {
 	if _, err := programs.Go(ctx, "", "build", "-o="+s.file("loop"), "miracle.dev/scaledjob-operator/test/bench/loop"); err != nil {
 		return fmt.Errorf("building the minimal loop: %w", err)
 	}
-	access, err := s.control.ServiceAccountConfig(ctx, operator.Namespace, operator.ServiceAccount)
-	if err != nil {
-		return err
-	}
-	return cluster.WriteKubeconfig(access, s.file("kubeconfig"))
+	return s.control.WriteServiceAccountKubeconfig(ctx, operator.Namespace, operator.ServiceAccount, s.file("kubeconfig"))
 }
 
 func (s *setting) file(name string) string { return filepath.Join(s.sandbox.Dir(), name) }

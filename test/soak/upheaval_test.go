@@ -9,16 +9,15 @@ import (
 	"io"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestAllUpheavalsStrikeBeforeAnyStrikesAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		var struck []string
@@ -38,10 +37,9 @@ func TestAllUpheavalsStrikeBeforeAnyStrikesAgain(t *testing.T) {
 }
 
 func TestAnUpheavalThatFailsEndsTheSoak(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		failing := upheaval{"the machine is on fire", func(*soak, context.Context, *rand.Rand) error { return errors.New("ouch") }}
 		err := (&soak{log: io.Discard}).upheave(t.Context(), rand.New(rand.NewPCG(1, 2)), []upheaval{failing})
-		NewWithT(t).Expect(err).To(MatchError(`playing the fault "the machine is on fire": ouch`))
+		g.Expect(err).To(MatchError(`playing the fault "the machine is on fire": ouch`))
 	})
 }

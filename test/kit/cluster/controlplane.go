@@ -5,7 +5,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"path/filepath"
 	"strconv"
@@ -75,9 +74,7 @@ func (c *Cluster) startEtcd(ctx context.Context) error {
 		return err
 	}
 	c.etcdURL = clients
-	return process.WaitReady(ctx, func(ctx context.Context) error {
-		return getOK(ctx, http.DefaultClient, clients+"/health")
-	})
+	return process.WaitServing(ctx, http.DefaultClient, clients+"/health")
 }
 
 func (c *Cluster) localURL() (string, error) {
@@ -97,9 +94,7 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 		return err
 	}
 	defer web.CloseIdleConnections()
-	return process.WaitReady(ctx, func(ctx context.Context) error {
-		return getOK(ctx, web, c.access.url()+"/readyz")
-	})
+	return process.WaitServing(ctx, web, c.access.url()+"/readyz")
 }
 
 func (c *Cluster) apiServerArguments() []string {
@@ -177,23 +172,4 @@ func (c *Cluster) startScheduler() error {
 func (c *Cluster) hasDefaultServiceAccount(ctx context.Context, namespace string) error {
 	key := client.ObjectKey{Namespace: namespace, Name: "default"}
 	return c.client.Get(ctx, key, &corev1.ServiceAccount{})
-}
-
-// getOK fails unless a GET of url answers 200.
-func getOK(ctx context.Context, web *http.Client, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	response, err := web.Do(request)
-	if err != nil {
-		return err
-	}
-	if err := response.Body.Close(); err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", url, response.Status)
-	}
-	return nil
 }

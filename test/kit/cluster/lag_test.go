@@ -12,16 +12,15 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestLagDelaysWhatArrives(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		lag, source, lines := lagging(t)
 		lag.Set(100 * time.Millisecond)
 		sent := time.Now()
@@ -39,9 +38,7 @@ func TestLagDelaysWhatArrives(t *testing.T) {
 }
 
 func TestNoLagPassesThrough(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		_, source, lines := lagging(t)
 		sent := time.Now()
 		send(t, source, "one")
@@ -52,9 +49,7 @@ func TestNoLagPassesThrough(t *testing.T) {
 }
 
 func TestSetActsOnWhatIsWaiting(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		lag, source, lines := lagging(t)
 		lag.Set(time.Hour)
 		sent := time.Now()
@@ -71,9 +66,7 @@ func TestSetActsOnWhatIsWaiting(t *testing.T) {
 }
 
 func TestLagKeepsTheOrder(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		lag, source, lines := lagging(t)
 		const count = 1000
 		go func() {
@@ -94,8 +87,7 @@ func TestLagKeepsTheOrder(t *testing.T) {
 }
 
 func TestTheSourceIsNeverHeldUp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		lag, source, _ := lagging(t)
 		lag.Set(time.Hour)
 		for range 1000 {
@@ -105,9 +97,7 @@ func TestTheSourceIsNeverHeldUp(t *testing.T) {
 }
 
 func TestEndOfTheSourceIsDelayedAndRepeated(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		lag := NewLag()
 		reader, source := io.Pipe()
 		body := newLaggingBody(lag, reader)
@@ -123,9 +113,7 @@ func TestEndOfTheSourceIsDelayedAndRepeated(t *testing.T) {
 }
 
 func TestCloseEndsReading(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		reader, source := io.Pipe()
 		body := newLaggingBody(NewLag(), reader)
 		go func() {
@@ -210,9 +198,7 @@ func send(t *testing.T, source io.Writer, line string) {
 }
 
 func TestEndLosesWhatWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(t *testing.T, g Gomega) {
 		lag, source, lines := lagging(t)
 		send(t, source, "one")
 		g.Expect(lines.Scan()).To(BeTrue())

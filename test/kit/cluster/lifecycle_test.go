@@ -56,7 +56,7 @@ func TestLifeOfACluster(t *testing.T) {
 func TestLagHoldsBackAWatch(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	namespace := newNamespace(t)
+	namespace := control.NewNamespace(t, "test")
 	lag := cluster.NewLag("configmaps")
 	config := control.Config()
 	config.Wrap(lag.Wrap)

@@ -48,3 +48,12 @@ func (c *Cluster) ServiceAccountConfig(ctx context.Context, namespace, name stri
 	config.BearerToken = request.Status.Token
 	return config, nil
 }
+
+// WriteServiceAccountKubeconfig writes the configuration of ServiceAccountConfig to a kubeconfig file.
+func (c *Cluster) WriteServiceAccountKubeconfig(ctx context.Context, namespace, name, path string) error {
+	config, err := c.ServiceAccountConfig(ctx, namespace, name)
+	if err != nil {
+		return err
+	}
+	return WriteKubeconfig(config, path)
+}

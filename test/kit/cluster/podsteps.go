@@ -27,8 +27,6 @@ const (
 	PodSucceedAfter = "cluster.test/succeed-after"
 	// PodFailAfter is the time from then until it fails. It wins over PodSucceedAfter.
 	PodFailAfter = "cluster.test/fail-after"
-	// PodTerminateAfter is the time from its deletion until it is removed.
-	PodTerminateAfter = "cluster.test/terminate-after"
 )
 
 // Now makes what the annotation describes happen to a Pod at once. Nothing happens to a Pod that is gone.
@@ -57,7 +55,7 @@ func nextStep(pod *corev1.Pod) (next step, after time.Duration) {
 	_, succeeds := pod.Annotations[PodSucceedAfter]
 	switch {
 	case pod.DeletionTimestamp != nil:
-		return terminate, durationOf(pod, PodTerminateAfter)
+		return terminate, 0
 	case pod.Status.Phase == corev1.PodPending:
 		return run, durationOf(pod, PodReadyAfter)
 	case pod.Status.Phase == corev1.PodRunning && fails:

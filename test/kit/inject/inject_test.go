@@ -14,6 +14,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 // apiServer creates whatever it is asked for, and keeps the bodies.
@@ -104,9 +106,8 @@ func TestSeveralRules(t *testing.T) {
 
 // Two requests are held, and the sender of one gives up: both are carried out at the release, and not before.
 func TestHold(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g, api := NewWithT(t), &apiServer{}
+	bubble.Run(t, func(t *testing.T, g Gomega) {
+		api := &apiServer{}
 		injector := New(api)
 		rule := injector.Add(&Rule{Match: CreatesJob, When: Hold, Skip: 1, Answer: Status(504)})
 		g.Expect(create(t.Context(), injector, "passes")).To(Equal(201))
@@ -132,9 +133,8 @@ func TestHold(t *testing.T) {
 }
 
 func TestDelay(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g, injector, begun := NewWithT(t), New(&apiServer{}), time.Now()
+	bubble.Run(t, func(t *testing.T, g Gomega) {
+		injector, begun := New(&apiServer{}), time.Now()
 		injector.Add(&Rule{Match: CreatesJob, Answer: Delay(time.Minute)})
 		g.Expect(create(t.Context(), injector, "")).To(Equal(201))
 		g.Expect(time.Since(begun)).To(Equal(time.Minute))

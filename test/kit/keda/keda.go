@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,7 +29,6 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
-	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
@@ -156,7 +156,9 @@ func (p Program) Start(ctx context.Context, opts Options) (*KEDA, error) {
 }
 
 func (k *KEDA) start(ctx context.Context, path string, opts Options) error {
-	if err := errors.Join(k.writeCertificates(), k.writeKubeconfig(ctx, opts.Cluster)); err != nil {
+	// A ServiceAccount has the priority at the API server that any operator has.
+	err := opts.Cluster.WriteServiceAccountKubeconfig(ctx, namespace, account, k.file("kubeconfig"))
+	if err := errors.Join(err, k.writeCertificates()); err != nil {
 		return err
 	}
 	probes, err := k.sandbox.Address()
@@ -180,10 +182,7 @@ func (k *KEDA) start(ctx context.Context, path string, opts Options) error {
 	if k.Process, err = k.sandbox.StartWith(environment, program, path, args...); err != nil {
 		return err
 	}
-	return k.WaitReady(ctx, func(ctx context.Context) error {
-		_, err := operator.Get(ctx, "http://"+probes+"/readyz")
-		return err
-	})
+	return k.WaitServing(ctx, http.DefaultClient, "http://"+probes+"/readyz")
 }
 
 func (k *KEDA) file(name string) string { return filepath.Join(k.sandbox.Dir(), name) }
@@ -200,24 +199,6 @@ func (k *KEDA) writeCertificates() error {
 		}
 	}
 	return nil
-}
-
-// writeKubeconfig lets KEDA be a ServiceAccount, which has the priority at the API server that any operator has.
-func (k *KEDA) writeKubeconfig(ctx context.Context, control *cluster.Cluster) error {
-	access, err := control.ServiceAccountConfig(ctx, namespace, account)
-	if err != nil {
-		return err
-	}
-	return cluster.WriteKubeconfig(access, k.file("kubeconfig"))
-}
-
-// LogPath returns the file that KEDA logs to. It is gone when KEDA was stopped.
-func (k *KEDA) LogPath() string { return k.file(program + ".log") }
-
-// Logs returns what KEDA has logged until now.
-func (k *KEDA) Logs() (string, error) {
-	content, err := os.ReadFile(k.LogPath())
-	return string(content), err
 }
 
 // Stop asks KEDA to end, and waits for that, unless it is nil.

@@ -113,11 +113,7 @@ func (k *Kueue) install(ctx context.Context, path string) (err error) {
 	if err := k.control.Apply(ctx, &adapted.objects); err != nil {
 		return err
 	}
-	access, err := k.control.ServiceAccountConfig(ctx, namespace, account)
-	if err != nil {
-		return err
-	}
-	return cluster.WriteKubeconfig(access, k.file("kubeconfig"))
+	return k.control.WriteServiceAccountKubeconfig(ctx, namespace, account, k.file("kubeconfig"))
 }
 
 // Start returns when the API server has asked the webhooks. After Kill, it starts Kueue again. The context bounds the
@@ -189,10 +185,7 @@ func (k *Kueue) Pause() error { return k.process.Signal(syscall.SIGSTOP) }
 func (k *Kueue) Resume() error { return k.process.Signal(syscall.SIGCONT) }
 
 // Logs returns what Kueue has logged until now.
-func (k *Kueue) Logs() (string, error) {
-	content, err := os.ReadFile(k.file(program + ".log"))
-	return string(content), err
-}
+func (k *Kueue) Logs() string { return k.process.Logs() }
 
 // Stop asks Kueue to end, and waits for that, unless it is nil. Its objects stay.
 func (k *Kueue) Stop(ctx context.Context) error {

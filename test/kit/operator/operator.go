@@ -73,7 +73,6 @@ type Options struct {
 type Operator struct {
 	sandbox    *sandbox.Sandbox
 	process    *sandbox.Process
-	logPath    string
 	probeURL   string
 	metricsURL string
 	recent     recentMetrics
@@ -98,7 +97,7 @@ func Start(ctx context.Context, opts Options) (*Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	operator := &Operator{sandbox: box, logPath: filepath.Join(box.Dir(), processName+".log")}
+	operator := &Operator{sandbox: box}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(opts.Timeout, startTimeout))
 	defer cancel()
 	if err := operator.start(ctx, path, opts); err != nil {
@@ -150,10 +149,7 @@ func (o *Operator) start(ctx context.Context, path string, opts Options) error {
 
 // AwaitReady returns when the operator is ready.
 func (o *Operator) AwaitReady(ctx context.Context) error {
-	return o.process.WaitReady(ctx, func(ctx context.Context) error {
-		_, err := Get(ctx, o.probeURL+"/readyz")
-		return err
-	})
+	return o.process.WaitServing(ctx, http.DefaultClient, o.probeURL+"/readyz")
 }
 
 // serve chooses where the probes and metrics are, and returns the flags for it.
@@ -175,14 +171,11 @@ func (o *Operator) serve() (flags []string, err error) {
 }
 
 func (o *Operator) writeKubeconfig(ctx context.Context, opts Options) (path string, err error) {
-	access := opts.Config
-	if access == nil {
-		if access, err = opts.Cluster.ServiceAccountConfig(ctx, Namespace, ServiceAccount); err != nil {
-			return "", err
-		}
-	}
 	path = filepath.Join(o.sandbox.Dir(), "kubeconfig")
-	return path, cluster.WriteKubeconfig(access, path)
+	if opts.Config != nil {
+		return path, cluster.WriteKubeconfig(opts.Config, path)
+	}
+	return path, opts.Cluster.WriteServiceAccountKubeconfig(ctx, Namespace, ServiceAccount, path)
 }
 
 // Exited is closed when the operator has ended, asked to or not.
@@ -191,8 +184,20 @@ func (o *Operator) Exited() <-chan struct{} { return o.process.Exited() }
 // PID returns the process identifier.
 func (o *Operator) PID() int { return o.process.PID() }
 
+// Memory returns the operator's memory as the kernel counts it, in bytes: VmRSS is what it has, VmHWM the most ever.
+func (o *Operator) Memory(what string) (int, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.PID()))
+	if err != nil {
+		return 0, err
+	}
+	_, value, _ := strings.Cut(string(status), what+":")
+	var kibibytes int
+	_, err = fmt.Sscanf(value, "%d kB", &kibibytes)
+	return kibibytes << 10, err
+}
+
 // LogPath returns the file that the operator logs to. It is gone when the operator has ended.
-func (o *Operator) LogPath() string { return o.logPath }
+func (o *Operator) LogPath() string { return o.process.LogPath() }
 
 // ProbeURL returns the base URL of /healthz and /readyz.
 func (o *Operator) ProbeURL() string { return o.probeURL }
@@ -234,7 +239,7 @@ func (o *Operator) Kill() error {
 // end keeps the log and closes the sandbox.
 func (o *Operator) end() error {
 	o.ended = true
-	o.logs = o.readLog()
+	o.logs = o.process.Logs()
 	return errors.Join(o.sandbox.Close(), faults(o.logs))
 }
 
@@ -245,7 +250,7 @@ func (o *Operator) Logs() string {
 	if o.ended {
 		return o.logs
 	}
-	return o.readLog()
+	return o.process.Logs()
 }
 
 // LogsAbout returns the lines that hold a text, such as the name of a namespace.
@@ -257,14 +262,6 @@ func (o *Operator) LogsAbout(text string) string {
 		}
 	}
 	return about.String()
-}
-
-func (o *Operator) readLog() string {
-	content, err := os.ReadFile(o.logPath)
-	if err != nil {
-		return err.Error()
-	}
-	return string(content)
 }
 
 // faults finds in a log what no operator may do.
@@ -280,20 +277,7 @@ func faults(log string) error {
 // Get returns the body of the answer to a GET of a URL, such as that of the
 // metrics or of a probe. Another answer than 200 is an error.
 func Get(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answers %s: %s", url, response.Status, body)
-	}
-	return string(body), err
+	return sandbox.Get(ctx, http.DefaultClient, url)
 }
 
 // DefaultLease is the name of the Lease, unless a flag says otherwise.

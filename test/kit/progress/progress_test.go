@@ -6,16 +6,15 @@ package progress
 import (
 	"bytes"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
 func TestOutputThatIsNoTerminalGetsALineFromTimeToTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		var out bytes.Buffer
 		line := Start(&out, "etcd v3")
 		time.Sleep(20 * time.Second)
@@ -29,9 +28,7 @@ func TestOutputThatIsNoTerminalGetsALineFromTimeToTime(t *testing.T) {
 }
 
 func TestTerminalGetsOneLineThatChanges(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		var out bytes.Buffer
 		line := start(&out, 80, "etcd v3")
 		time.Sleep(1500 * time.Millisecond)
@@ -45,9 +42,7 @@ func TestTerminalGetsOneLineThatChanges(t *testing.T) {
 }
 
 func TestLineIsShorterThanTheTerminalIsWide(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		var out bytes.Buffer
 		line := start(&out, 10, "building the whole control plane")
 		time.Sleep(1500 * time.Millisecond)

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -116,10 +117,7 @@ func (p *Prometheus) start(ctx context.Context, path string, opts Options) error
 	if err != nil {
 		return err
 	}
-	return p.process.WaitReady(ctx, func(ctx context.Context) error {
-		_, err := operator.Get(ctx, p.url+"/-/ready")
-		return err
-	})
+	return p.process.WaitServing(ctx, http.DefaultClient, p.url+"/-/ready")
 }
 
 // configure writes the configuration and the rules.

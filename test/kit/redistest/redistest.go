@@ -285,30 +285,28 @@ func (s *Server) ping(ctx context.Context) error {
 	return nil
 }
 
-// TrackingClients returns the IDs of the connections on which the server tracks keys.
-func (s *Server) TrackingClients(ctx context.Context) (ids []string, err error) {
-	clients, err := s.client.ClientList(ctx).Result()
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(clients) {
+// Clients returns what CLIENT LIST says of each connection: its fields by their names.
+func (s *Server) Clients(ctx context.Context) (all []map[string]string, err error) {
+	list, err := s.client.ClientList(ctx).Result()
+	for line := range strings.Lines(list) {
 		fields := map[string]string{}
 		for field := range strings.FieldsSeq(line) {
 			name, value, _ := strings.Cut(field, "=")
 			fields[name] = value
 		}
-		if strings.Contains(fields["flags"], "t") {
-			ids = append(ids, fields["id"])
-		}
+		all = append(all, fields)
 	}
-	return ids, nil
+	return all, err
 }
 
 // KillTracking closes the connections on which the server tracks keys, and returns how many there were.
 func (s *Server) KillTracking(ctx context.Context) (killed int, err error) {
-	ids, err := s.TrackingClients(ctx)
-	for _, id := range ids {
-		ended, err := s.client.ClientKillByFilter(ctx, "ID", id).Result()
+	clients, err := s.Clients(ctx)
+	for _, client := range clients {
+		if !strings.Contains(client["flags"], "t") {
+			continue
+		}
+		ended, err := s.client.ClientKillByFilter(ctx, "ID", client["id"]).Result()
 		if err != nil {
 			return killed, err
 		}

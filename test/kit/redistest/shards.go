@@ -24,7 +24,7 @@ const (
 	nodeTimeout = time.Second
 )
 
-// ShardedOptions are the choices of StartSharded.
+// ShardedOptions are the choices of NewSharded.
 type ShardedOptions struct {
 	// Options are those of each node.
 	Options
@@ -39,8 +39,8 @@ type Sharded struct {
 	Nodes []*Server
 }
 
-// StartSharded starts a Redis Cluster, and returns when all nodes agree about it.
-func StartSharded(ctx context.Context, opts ShardedOptions) (_ *Sharded, err error) {
+// startSharded starts a Redis Cluster, and returns when all nodes agree about it.
+func startSharded(ctx context.Context, opts ShardedOptions) (_ *Sharded, err error) {
 	if opts.Masters == 0 {
 		opts.Masters = 3
 	}
@@ -65,17 +65,17 @@ func StartSharded(ctx context.Context, opts ShardedOptions) (_ *Sharded, err err
 		}
 	}
 	for i, replica := range s.Nodes[opts.Masters:] {
-		if err := s.Replicate(ctx, replica, s.Nodes[i%opts.Masters]); err != nil {
+		if err := s.replicate(ctx, replica, s.Nodes[i%opts.Masters]); err != nil {
 			return nil, err
 		}
 	}
 	return s, s.AwaitAgreed(ctx)
 }
 
-// NewSharded is StartSharded for a test, at whose end everything is stopped.
+// NewSharded starts a Redis Cluster for a test, at whose end everything is stopped.
 func NewSharded(tb testing.TB, opts ShardedOptions) *Sharded {
 	tb.Helper()
-	return forTest(tb, "a Redis Cluster", func(ctx context.Context) (*Sharded, error) { return StartSharded(ctx, opts) })
+	return forTest(tb, "a Redis Cluster", func(ctx context.Context) (*Sharded, error) { return startSharded(ctx, opts) })
 }
 
 // Add starts another node, which has no slots, and waits until all know it.
@@ -129,8 +129,8 @@ func (s *Server) busPort() (string, error) {
 	return "", errors.New("the server is not a node of a cluster")
 }
 
-// Replicate makes a node without slots a replica of another one.
-func (s *Sharded) Replicate(ctx context.Context, replica, of *Server) error {
+// replicate makes a node without slots a replica of another one.
+func (s *Sharded) replicate(ctx context.Context, replica, of *Server) error {
 	id, err := of.Client().ClusterMyID(ctx).Result()
 	if err != nil {
 		return err

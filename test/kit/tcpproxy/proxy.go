@@ -10,15 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
 )
-
-const host = "127.0.0.1"
 
 // Direction says which bytes something is about. Directions can be joined by |.
 type Direction int
@@ -46,7 +43,6 @@ type Proxy struct {
 	delay    time.Duration
 	held     Direction
 	spared   string // an IP address
-	cutNew   int    // the argument of CutNewAfter, or 0
 	// released is closed when less is held, and replaced.
 	released chan struct{}
 }
@@ -57,13 +53,13 @@ func Start(upstream string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := ports.Port()
+	address, err := ports.Address()
 	if err != nil {
 		return nil, errors.Join(err, ports.Close())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Proxy{
-		upstream: upstream, address: net.JoinHostPort(host, strconv.Itoa(port)), ports: ports,
+		upstream: upstream, address: address, ports: ports,
 		ctx: ctx, cancel: cancel, links: map[*link]struct{}{}, released: make(chan struct{}),
 	}
 	if err := p.Pass(); err != nil {
@@ -104,11 +100,11 @@ func (p *Proxy) Open() int {
 	return len(p.links)
 }
 
-// Pass ends what Hold, Delay, CutNewAfter and Refuse began, for all. Connections that were broken or stranded stay so.
+// Pass ends what Hold, Delay and Refuse began, for all. Connections that were broken or stranded stay so.
 func (p *Proxy) Pass() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.held, p.delay, p.cutNew = 0, 0, 0
+	p.held, p.delay = 0, 0
 	close(p.released)
 	p.released = make(chan struct{})
 	if p.listener != nil {
@@ -180,13 +176,6 @@ func (p *Proxy) CutAfter(bytes int) {
 	p.each(func(l *link) { l.last = &lastWords{left: bytes, cut: true} })
 }
 
-// CutNewAfter is CutAfter for the connections to come. 0 ends that.
-func (p *Proxy) CutNewAfter(bytes int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cutNew = bytes
-}
-
 // Cut closes the open connections in the orderly way.
 func (p *Proxy) Cut() { p.each((*link).close) }
 
@@ -224,9 +213,6 @@ func (p *Proxy) accept(listener net.Listener) {
 		p.mu.Lock()
 		p.dials++
 		p.links[l] = struct{}{}
-		if p.cutNew > 0 {
-			l.last = &lastWords{left: p.cutNew, cut: true}
-		}
 		p.mu.Unlock()
 		p.running.Go(func() {
 			l.serve()

@@ -203,23 +203,6 @@ func TestStreamIsCutInTheMiddle(t *testing.T) {
 	p.dial()
 }
 
-func TestStreamsOfNewConnectionsAreCutInTheMiddle(t *testing.T) {
-	t.Parallel()
-	p := newEchoProxy(t)
-	open := p.dial()
-	p.proxy.CutNewAfter(len("well") + 3)
-	conn := p.dial()
-	p.send(conn, "message")
-	p.expect(conn, "mes")
-	p.expectEnd(conn, io.EOF)
-	p.send(open, "message")
-	p.expect(open, "message")
-	p.Expect(p.proxy.Pass()).To(Succeed())
-	conn = p.dial()
-	p.send(conn, "message")
-	p.expect(conn, "message")
-}
-
 func TestConnectionsAreEnded(t *testing.T) {
 	t.Parallel()
 	p := newEchoProxy(t)

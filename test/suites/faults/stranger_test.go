@@ -12,10 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -53,14 +50,14 @@ func TestStrangersHarmNobody(t *testing.T) {
 	}
 	var strangers []*lured
 	fault.Strike = func(ctx context.Context, _ *Target, lasting time.Duration, meanwhile Meanwhile) error {
-		before := memory(t, "VmRSS")
+		before := must.Get(shared.Operator.Memory("VmRSS"))(g)
 		strangers = lure(t, alley)
 		return during(ctx, lasting, func(ctx context.Context) error {
 			err := errors.Join(meanwhile(ctx), neighbour.AwaitExpected(ctx))
 			for _, stranger := range strangers {
 				stranger.expectBlamed(t)
 			}
-			grown := memory(t, "VmHWM") - before
+			grown := must.Get(shared.Operator.Memory("VmHWM"))(g) - before
 			t.Logf("the operator had %d MB before, and grew by %d MB at most", before>>20, grown>>20)
 			g.Expect(grown).To(BeNumerically("<", memoryBound))
 			expectUnshown(t, alley)
@@ -132,16 +129,6 @@ func (l *lured) expectCured(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred(), l.stranger.Name)
 	g.Expect(l.Jobs.Violation()).To(BeEmpty(), l.stranger.Name)
 	g.Expect(row.Over).To(BeZero(), l.stranger.Name)
-}
-
-// memory is what the kernel says of the operator's memory, in bytes: VmRSS is what it has, and VmHWM the most it has had.
-func memory(t *testing.T, what string) int {
-	t.Helper()
-	g := NewWithT(t)
-	status := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", shared.Operator.PID())))(g)
-	found := regexp.MustCompile(what + `:\s+(\d+) kB`).FindSubmatch(status)
-	g.Expect(found).To(HaveLen(2))
-	return must.Get(strconv.Atoi(string(found[1])))(g) << 10
 }
 
 // The negative control of the bound: it really comes, and who takes what is announced exceeds it.

@@ -22,7 +22,6 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	kueuekit "miracle.dev/scaledjob-operator/test/kit/kueue"
-	"miracle.dev/scaledjob-operator/test/kit/must"
 	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 	"miracle.dev/scaledjob-operator/test/kit/workers"
 )
@@ -263,9 +262,8 @@ func (s *stage) explainKueue() {
 		conditions, _, _ := unstructured.NestedSlice(each.Object, "status", "conditions")
 		s.t.Logf("Workload %s: %v", each.GetName(), conditions)
 	}
-	log := must.Get(kueue.Logs())(s)
 	var about []string
-	for line := range strings.Lines(log) {
+	for line := range strings.Lines(kueue.Logs()) {
 		if strings.Contains(line, s.Namespace) {
 			about = append(about, line)
 		}

@@ -9,9 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -193,10 +190,7 @@ func startShipped(t *testing.T, opts operator.Options) *operator.Operator {
 func expectWithinLimit(t *testing.T, running *operator.Operator) {
 	t.Helper()
 	g := NewWithT(t)
-	status := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", running.PID())))(g)
-	found := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
-	g.Expect(found).To(HaveLen(2))
-	peak := must.Get(strconv.Atoi(string(found[1])))(g) * kib
+	peak := must.Get(running.Memory("VmHWM"))(g)
 	t.Logf("%d MiB of %d MiB", peak/mib, limit/mib)
 	g.Expect(peak).To(BeNumerically("<", limit))
 }

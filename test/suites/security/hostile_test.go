@@ -27,7 +27,7 @@ func TestHostileServersOfTLS(t *testing.T) {
 		t.Parallel()
 		authority := certificates.NewAuthority(t)
 		silence := func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
-		expectHarmless(t, authority, authority.Server(t, loopback), nil, silence)
+		expectHarmless(t, authority, nil, silence)
 	})
 	t.Run("a long chain of certificates", func(t *testing.T) {
 		t.Parallel()
@@ -36,17 +36,15 @@ func TestHostileServersOfTLS(t *testing.T) {
 		for i := range chain {
 			chain[i] = authority.Server(t, "other.example")
 		}
-		expectHarmless(t, authority, authority.Server(t, loopback), chain, func(net.Conn) {})
+		expectHarmless(t, authority, chain, func(net.Conn) {})
 	})
 }
 
 // expectHarmless has a ScaledJob name a server that speaks TLS and goes on as serve
 // does, and sees that others are served all the same.
-func expectHarmless(
-	t *testing.T, authority *certificates.Authority, shown certificates.Pair, chain []certificates.Pair, serve func(net.Conn),
-) {
+func expectHarmless(t *testing.T, authority *certificates.Authority, chain []certificates.Pair, serve func(net.Conn)) {
 	t.Helper()
-	s, other := newScaledJob(t), newNeighbour(t)
+	s, other, shown := newScaledJob(t), newNeighbour(t), authority.Server(t, loopback)
 	certificate := must.Get(tls.X509KeyPair(shown.Certificate, shown.Key))(s)
 	for _, pair := range chain {
 		link := must.Get(tls.X509KeyPair(pair.Certificate, pair.Key))(s)

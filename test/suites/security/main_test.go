@@ -17,7 +17,6 @@ import (
 	"github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
-	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -59,12 +58,4 @@ func start(ctx context.Context) (err error) {
 // stop ends what runs. That the operator ends well, and that it has kept all secrets to itself, are tests as well.
 func stop(ctx context.Context) error {
 	return errors.Join(shared.stop(ctx), neighbours.Stop())
-}
-
-// operatorOf starts an operator in a control plane.
-func operatorOf(ctx context.Context, p *controlPlane, args ...string) (*operator.Operator, error) {
-	return operator.Start(ctx, operator.Options{
-		Cluster: p.Cluster, Networks: loopback + "/32", Log: os.Stderr,
-		Args: append([]string{"--polling-fallback-interval=0", "--zap-log-level=debug"}, args...),
-	})
 }

@@ -116,7 +116,7 @@ func refusedSignIn() types.GomegaMatcher { return HavePrefix("auth ") }
 
 func rotateAuthority(s *scaledJob) (*server, []sjtest.Change, func()) {
 	old, next := certificates.NewAuthority(s.t), certificates.NewAuthority(s.t)
-	server, spec := s.secure(old, old.Server(s.t, loopback), nil)
+	server, spec := s.secure(old, nil)
 	return server, spec, func() {
 		server.show(next.Server(s.t, loopback))
 		s.putTrust(next, next.Client(s.t, "operator"))
@@ -125,7 +125,7 @@ func rotateAuthority(s *scaledJob) (*server, []sjtest.Change, func()) {
 
 func rotateClient(s *scaledJob) (*server, []sjtest.Change, func()) {
 	old, next := certificates.NewAuthority(s.t), certificates.NewAuthority(s.t)
-	server, spec := s.secure(old, old.Server(s.t, loopback), old)
+	server, spec := s.secure(old, old)
 	return server, with(spec, shown), func() {
 		server.believe(next)
 		s.putTrust(old, next.Client(s.t, "operator"))

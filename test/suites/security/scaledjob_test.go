@@ -82,9 +82,9 @@ func (s *scaledJob) on(server *server) []sjtest.Change {
 }
 
 // secure moves the queue to a server that speaks TLS and has users, and returns the spec of a tenant there.
-func (s *scaledJob) secure(authority *certificates.Authority, pair certificates.Pair, clients *certificates.Authority) (*server, []sjtest.Change) {
+func (s *scaledJob) secure(authority, clients *certificates.Authority) (*server, []sjtest.Change) {
 	s.t.Helper()
-	server := newSecureServer(s.t, pair, clients)
+	server := newSecureServer(s.t, authority.Server(s.t, loopback), clients)
 	spec := s.on(server)
 	s.putTrust(authority, authority.Client(s.t, "operator"))
 	return server, with(spec, at(server.secureAddr()), secured)
@@ -247,17 +247,12 @@ func (s *scaledJob) verdict(kind string) verdict {
 	return v
 }
 
-// awaitFalse returns when the condition is False for this reason with these words in
-// its message, and what it says then.
-func (s *scaledJob) awaitFalse(kind, reason, words string) (told verdict) {
+// awaitFalse returns when the condition is False for this reason with these words in its message.
+func (s *scaledJob) awaitFalse(kind, reason, words string) {
 	s.t.Helper()
-	s.Eventually(func() verdict {
-		told = s.verdict(kind)
-		return told
-	}).Should(And(
+	s.Eventually(s.verdict).WithArguments(kind).Should(And(
 		HaveField("Status", string(metav1.ConditionFalse)), HaveField("Reason", reason),
 		HaveField("Message", ContainSubstring(words))), s.Explain)
-	return told
 }
 
 // awaitConnected returns when the queue is read, and nothing is reported against the ScaledJob.

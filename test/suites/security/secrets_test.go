@@ -203,7 +203,10 @@ func ownControlPlane(t *testing.T, args ...string) *controlPlane {
 
 // run starts the operator of the control plane.
 func (c *controlPlane) run(ctx context.Context, args ...string) (err error) {
-	c.operator, err = operatorOf(ctx, c, args...)
+	c.operator, err = operator.Start(ctx, operator.Options{
+		Cluster: c.Cluster, Networks: loopback + "/32", Log: os.Stderr,
+		Args: append([]string{"--polling-fallback-interval=0", "--zap-log-level=debug"}, args...),
+	})
 	return err
 }
 

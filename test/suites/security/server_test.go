@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -150,30 +149,17 @@ func (s *server) permit(rights ...string) {
 	s.do(command...)
 }
 
-// connection is what CLIENT LIST says of one: its fields by their names.
-type connection map[string]string
-
 // connections are those of a user.
-func (s *server) connections(user string) (all []connection) {
+func (s *server) connections(user string) []map[string]string {
 	s.t.Helper()
-	list := must.Get(s.Client().ClientList(s.context()).Result())(s)
-	for line := range strings.Lines(list) {
-		fields := connection{}
-		for field := range strings.FieldsSeq(line) {
-			name, value, _ := strings.Cut(field, "=")
-			fields[name] = value
-		}
-		if fields["user"] == user {
-			all = append(all, fields)
-		}
-	}
-	return all
+	all := must.Get(s.Clients(s.context()))(s)
+	return slices.DeleteFunc(all, func(c map[string]string) bool { return c["user"] != user })
 }
 
 // subscribers are those connections of a user that are subscribed to anything.
-func (s *server) subscribers(user string) []connection {
+func (s *server) subscribers(user string) []map[string]string {
 	s.t.Helper()
-	return slices.DeleteFunc(s.connections(user), func(c connection) bool { return c["sub"] == "0" })
+	return slices.DeleteFunc(s.connections(user), func(c map[string]string) bool { return c["sub"] == "0" })
 }
 
 // identifiers are the numbers that the server has given to connections of a user.

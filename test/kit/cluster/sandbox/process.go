@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"runtime"
@@ -117,6 +119,32 @@ func (p *Process) WaitReady(ctx context.Context, ready func(context.Context) err
 	}
 }
 
+// WaitServing is WaitReady until a GET of a URL is answered by 200.
+func (p *Process) WaitServing(ctx context.Context, web *http.Client, url string) error {
+	return p.WaitReady(ctx, func(ctx context.Context) error {
+		_, err := Get(ctx, web, url)
+		return err
+	})
+}
+
+// Get returns the body of the answer to a GET of a URL. Another answer than 200 is an error.
+func Get(ctx context.Context, web *http.Client, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := web.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s answers %s: %s", url, response.Status, body)
+	}
+	return string(body), err
+}
+
 func probe(ctx context.Context, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -130,10 +158,19 @@ func (p *Process) exitError() error {
 	return p.err
 }
 
-func (p *Process) tail() string {
+// LogPath returns the file that the process logs to. It is gone when the sandbox is closed.
+func (p *Process) LogPath() string { return p.logPath }
+
+// Logs returns what the process has logged until now, or why it cannot be read.
+func (p *Process) Logs() string {
 	content, err := os.ReadFile(p.logPath)
 	if err != nil {
 		return err.Error()
 	}
-	return string(content[max(0, len(content)-logTail):])
+	return string(content)
+}
+
+func (p *Process) tail() string {
+	logs := p.Logs()
+	return logs[max(0, len(logs)-logTail):]
 }

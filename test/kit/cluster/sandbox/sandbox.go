@@ -37,12 +37,9 @@ type Sandbox struct {
 
 // New makes a sandbox with an empty folder below os.TempDir. It also removes
 // the folders of sandboxes whose process died before it could call Close.
-func New() (*Sandbox, error) { return NewIn(os.TempDir()) }
-
-// NewIn is New below another folder.
-func NewIn(parent string) (*Sandbox, error) {
-	sweep(parent)
-	unlocked, err := os.MkdirTemp(parent, unlockedPrefix)
+func New() (*Sandbox, error) {
+	sweep()
+	unlocked, err := os.MkdirTemp("", unlockedPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("making a folder for child processes: %w", err)
 	}
@@ -115,8 +112,8 @@ func (s *Sandbox) Close() error {
 
 // sweep removes folders nobody holds the lock of. It is a courtesy to the
 // user's disk, so that whatever stands in its way is left for the next time.
-func sweep(parent string) {
-	dirs, err := filepath.Glob(filepath.Join(parent, lockedPrefix+"*"))
+func sweep() {
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), lockedPrefix+"*"))
 	if err != nil {
 		return
 	}

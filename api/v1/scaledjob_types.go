@@ -78,7 +78,8 @@ type ScaledJobSpec struct {
 	// +optional
 	Redis *Redis `json:"redis,omitempty"`
 
-	// threshold is the number of messages per Job: ceil(depth / threshold) Jobs are due. At least 1.
+	// threshold is the number of messages per Job: ceil(depth / threshold) Jobs are due with the strategy Default. At least
+	// 1.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Threshold int64 `json:"threshold"`

@@ -96,7 +96,7 @@ func (t *Target) fill(ctx context.Context) error {
 func (t *Target) awaitLoaded(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	if err := sjtest.Await(ctx, func(ctx context.Context) error { return t.command(ctx) }); err != nil {
+	if err := sjtest.Await(ctx, func(ctx context.Context) error { return t.command(ctx, "PING") }); err != nil {
 		return fmt.Errorf("waiting until the server has loaded its data: %w", err)
 	}
 	return nil

@@ -721,6 +721,8 @@ func silent(status metav1.ConditionStatus, reason string, words ...string) claim
 func notifying() []situation {
 	subscribed := wellAnd(claimed(scaledjobv1.ConditionNotificationsActive, yes, scaledjobv1.ReasonSubscribed))
 	configure := func(s *stage) { s.redis("config", "set", "notify-keyspace-events", "Klg") }
+	// tracked waits until Redis tracks the keys, so that the next push proves it.
+	tracked := func(s *stage, reason string) { s.expect(silent(no, reason, "Redis tracks the keys")) }
 	lacks := func(name, words, rule, right string) situation {
 		return situation{
 			name: name, bring: asUserWho(rule), cure: permitted(right),
@@ -734,6 +736,7 @@ func notifying() []situation {
 			bring: func(s *stage) {
 				s.on(redistest.New(s.t, redistest.Options{Events: redistest.NoEvents}))
 				s.createWell()
+				tracked(s, scaledjobv1.ReasonNotConfigured)
 				s.push(1)
 			},
 			says: silent(no, scaledjobv1.ReasonNotConfigured,
@@ -806,7 +809,10 @@ func notifying() []situation {
 				}).Should(BeEmpty(), s.explain)
 			},
 			says: silent(no, scaledjobv1.ReasonTooManyNotifications, "more keyspace notifications"),
-			cure: func(s *stage) { s.push(1) }, // The first change shows that Redis tracks the keys.
+			cure: func(s *stage) {
+				tracked(s, scaledjobv1.ReasonTooManyNotifications)
+				s.push(1)
+			},
 			then: wellAnd(silent(no, scaledjobv1.ReasonTooManyNotifications, "Redis tracks the keys and notifies the operator of changes")),
 		},
 		lacks("no-permission-to-subscribe", "SUBSCRIBE", "-subscribe", "+subscribe"),

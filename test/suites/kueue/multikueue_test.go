@@ -9,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
@@ -76,7 +78,24 @@ func TestJobsRunInAWorkerClusterThatIsLostAndBack(t *testing.T) {
 	s.Expect(worker.proxy.Pass()).To(Succeed())
 	s.expectWorkers(metav1.ConditionTrue)
 	s.finishAll()
+	s.Eventually(func() counts {
+		s.touchWorkloads()
+		return s.counted()
+	}).WithPolling(touchInterval).Should(HaveField("Served", messages+1), s.explain)
 	s.expectDone(messages + 1)
+}
+
+// touchInterval is how often Kueue is to look at each Workload.
+const touchInterval = 5 * time.Second
+
+// touchWorkloads has Kueue look at each Workload. When it reaches a worker cluster again, it may miss what happens there
+// in the first moments.
+func (s *stage) touchWorkloads() {
+	s.t.Helper()
+	touch := fmt.Appendf(nil, `{"metadata":{"annotations":{"test.batch.miracle.dev/touched":%q}}}`, time.Now().String())
+	for _, each := range s.workloads() {
+		s.Expect(client.IgnoreNotFound(s.API.Patch(s.t.Context(), &each, client.RawPatch(types.MergePatchType, touch)))).To(Succeed())
+	}
 }
 
 // dispatch has the Jobs of the namespace run in a worker cluster.

@@ -73,6 +73,7 @@ func TestJobsRunInAWorkerClusterThatIsLostAndBack(t *testing.T) {
 	worker.proxy.Reset()
 	s.expectWorkers(metav1.ConditionFalse)
 	s.finish(2)
+	s.Eventually(s.counted).Should(HaveField("Served", 2), s.explain)
 	s.Push(1)
 	s.expectJobs(messages) // Here, no Job has ended.
 	s.Expect(worker.proxy.Pass()).To(Succeed())

@@ -117,8 +117,9 @@ func (o *options) bindRedisAccess(flags *flag.FlagSet) {
 			"servers. A database counts once for each user, Secrets and TLS settings that it is used with, and a Redis Cluster "+
 			"once for each master that has keys of them. 0 means no limit.")
 	flags.IntVar(&o.connectionsPerServer, "redis-connections-per-server", connection.DefaultConnections,
-		"The maximum `number` of connections to a Redis server with the same credentials, over all its databases. At least one, and at most all but "+
-			"two, are for reads. Notifications and client tracking take one for each database. At least 3.")
+		"The maximum `number` of connections to a Redis server with the same credentials, over all its databases. "+
+			"At least one, and at most all but two, are for reads. Notifications and client tracking take one for each "+
+			"database. At least 3.")
 }
 
 func (o *options) check(flags *flag.FlagSet) error {

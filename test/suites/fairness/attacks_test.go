@@ -142,7 +142,7 @@ func attacks() []attack {
 		}},
 		{"events hang", func(h *hostile) course {
 			w := h.webhook(webhook.CreateEvent, webhook.Hang)
-			h.crowd("told", crowded, sjtest.At(unreachable))
+			h.crowd("unreachable", crowded, sjtest.At(unreachable))
 			return h.untilHeld(w, eventsAtOnce)
 		}},
 		{"status writes hang", func(h *hostile) course {

@@ -158,7 +158,7 @@ func TestOneChannelIsRevoked(t *testing.T) {
 	play(t, fixture, fault)
 }
 
-// forbidden has messages come of whose queue the operator may not hear, though it hears of its neighbour.
+// forbidden pushes to a queue to whose channel the operator may not subscribe, though it is subscribed to the neighbour's.
 func (q *Queue) forbidden(ctx context.Context, meanwhile Meanwhile, neighbour *Queue) error {
 	heard := func(ctx context.Context) error {
 		return errors.Join(meanwhile(ctx), neighbour.AwaitExpected(ctx))

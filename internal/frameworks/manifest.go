@@ -129,7 +129,7 @@ func (m *manifest) template(f *Framework, image string) {
 		m.line("          terminationGracePeriodSeconds: %d", f.Grace)
 	}
 	m.line("          containers:")
-	end := "A Job has to end: let the worker end after its message, or when it has found none"
+	end := "A Job has to end: let the worker end after its message, or when none comes"
 	if f.End != "" {
 		end += ", with " + f.End
 	}

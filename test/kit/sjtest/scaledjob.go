@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -247,10 +248,8 @@ func Times(event *eventsv1.Event) int {
 }
 
 const (
-	// forcedReconciles are made of a ScaledJob to see that nothing more comes of it. The resync brings restReconciles after
-	// that.
-	forcedReconciles = 30
-	restReconciles   = 3
+	// restReconciles are those of the resync, after the forced ones.
+	restReconciles = 3
 	// mostLag is how late the operator may hear of the changes that force it.
 	mostLag = 500 * time.Millisecond
 )
@@ -274,9 +273,17 @@ func (s *ScaledJob) Exactly(ctx context.Context, due func(context.Context) (int,
 	return err
 }
 
+// forcedReconciles returns how many reconciles of a ScaledJob show that nothing more comes of it.
+func forcedReconciles() int {
+	if testing.Testing() && testing.Short() {
+		return 30
+	}
+	return 100
+}
+
 // haveLooked has the operator look because Jobs change, and then because of the resync, at the shortest interval.
 func (s *ScaledJob) haveLooked(ctx context.Context) error {
-	if err := s.Disturb(ctx, forcedReconciles); err != nil {
+	if err := s.Disturb(ctx, forcedReconciles()); err != nil {
 		return err
 	}
 	if err := Pause(ctx, mostLag); err != nil {

@@ -31,8 +31,8 @@ var groups = []struct {
 	{"Other flags", []string{""}},
 }
 
-// The flags that the operator defines are the page. The test does not run in parallel: the client library stores the flag
-// kubeconfig in a global variable.
+// The flags that the operator defines are the page. The test does not run in parallel: the client library stores the
+// flag kubeconfig in a global variable.
 func TestTheDocumentHasAllFlags(t *testing.T) {
 	g := NewWithT(t)
 	text := page(new(options).bind())

@@ -48,8 +48,8 @@ func main() {
 const memoryReserve = 10
 
 // boundMemory sets how much memory the Go runtime takes. GOMEMLIMIT is the limit of the container, beyond which the
-// kernel kills the process, and the Go runtime does not count the program itself. The garbage is not bounded if the user
-// has set the environment variable GOGC.
+// kernel kills the process, and the Go runtime does not count the program itself. The garbage is not bounded if the
+// user has set the environment variable GOGC.
 func boundMemory(collected *garbage) {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		debug.SetMemoryLimit(limit - limit/memoryReserve)

@@ -141,8 +141,8 @@ func (o *options) check(flags *flag.FlagSet) error {
 	return errors.Join(o.checkMetrics(), checkProfileAddress(o.profileAddress), checkLeaderElectionID(o.leaderElectionID), checkElection(o.election))
 }
 
-// checkProfileAddress returns an error for an address that others can reach: profiles show how much work the operator has,
-// and taking them costs CPU. A host name is none, because it may have any address.
+// checkProfileAddress returns an error for an address that others can reach: profiles show how much work the operator
+// has, and taking them costs CPU. A host name is none, because it may have any address.
 func checkProfileAddress(address string) error {
 	if address == "0" {
 		return nil

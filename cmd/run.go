@@ -54,8 +54,8 @@ const (
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// limited returns the configuration for clients that bound the memory which answers take, and the events that are sent at
-// the same time.
+// limited returns the configuration for clients that bound the memory which answers take, and the events that are sent
+// at the same time.
 func limited(cluster *rest.Config) *rest.Config {
 	cluster = rest.CopyConfig(cluster)
 	cluster.Wrap(pages.LimitResponseSize)
@@ -153,9 +153,9 @@ func newCollectors(options options, leads func() bool) *metrics.Metrics {
 	return collectors
 }
 
-// exitBeforeSync ends the process with 0 unless the caches have synced. Until then nothing runs that has to end in order: no
-// reconcile, and no election. The manager would not end: neither its creation nor its wait for the caches can be
-// canceled, and that wait may last forever, for example without the permission to list ScaledJobs.
+// exitBeforeSync ends the process with 0 unless the caches have synced. Until then nothing runs that has to end in
+// order: no reconcile, and no election. The manager would not end: neither its creation nor its wait for the caches can
+// be canceled, and that wait may last forever, for example without the permission to list ScaledJobs.
 func exitBeforeSync(synced *atomic.Bool, exit func(code int)) {
 	if !synced.Load() {
 		ctrl.Log.Info("stopping before the caches have synced")
@@ -183,7 +183,8 @@ func newManager(
 		return nil, err
 	}
 	scaledjob.AddToScheme(scheme)
-	// pages.MetadataOnly asks for metadata: the answer to a delete if the object stays, for example because of a finalizer.
+	// pages.MetadataOnly asks for metadata: the answer to a delete if the object stays, for example because of a
+	// finalizer.
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		return nil, err
 	}
@@ -219,8 +220,8 @@ func (f onEveryReplica) Start(ctx context.Context) error { return f(ctx) }
 func (onEveryReplica) NeedLeaderElection() bool { return false }
 
 // addProbes adds a liveness probe that succeeds while the process responds, and a readiness probe that waits for the
-// caches, and until the Lease can be read. Neither depends on Redis or on leadership: restarting the operator helps with
-// neither an outage of Redis nor being a standby replica.
+// caches, and until the Lease can be read. Neither depends on Redis or on leadership: restarting the operator helps
+// with neither an outage of Redis nor being a standby replica.
 func addProbes(mgr ctrl.Manager, lease *leadership.Lease) error {
 	synced := func(request *http.Request) error {
 		ctx, cancel := context.WithTimeout(request.Context(), readyTimeout)

@@ -171,14 +171,14 @@ type QueueStatus struct {
 	PendingEntries *int64 `json:"pendingEntries,omitempty"`
 
 	// nonEmptySince is since when the operator has found outstanding messages each time it read the queue. No message is
-	// older, unless it came before the operator first read the queue. In a status that changes for no other cause, it may be up
-	// to a minute too early. Absent while the queue is empty.
+	// older, unless it came before the operator first read the queue. In a status that changes for no other cause, it may
+	// be up to a minute too early. Absent while the queue is empty.
 	// +optional
 	NonEmptySince *metav1.Time `json:"nonEmptySince,omitempty"`
 
-	// oldestMessageTime is when the oldest outstanding message came: when the entry of a stream was added, or when the member
-	// of a sorted set with the window Due became due. The operator asks Redis for it every 10 seconds at most. Absent for
-	// other queues, while the queue is empty, and if Redis does not answer.
+	// oldestMessageTime is when the oldest outstanding message came: when the entry of a stream was added, or when the
+	// member of a sorted set with the window Due became due. The operator asks Redis for it every 10 seconds at most.
+	// Absent for other queues, while the queue is empty, and if Redis does not answer.
 	// +optional
 	OldestMessageTime *metav1.Time `json:"oldestMessageTime,omitempty"`
 }

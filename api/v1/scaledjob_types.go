@@ -78,8 +78,8 @@ type ScaledJobSpec struct {
 	// +optional
 	Redis *Redis `json:"redis,omitempty"`
 
-	// threshold is the number of messages per Job: ceil(depth / threshold) Jobs are due with the strategy Default. At least
-	// 1.
+	// threshold is the number of messages per Job: ceil(depth / threshold) Jobs are due with the strategy Default. At
+	// least 1.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Threshold int64 `json:"threshold"`
@@ -89,8 +89,8 @@ type ScaledJobSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	ActivationThreshold int64 `json:"activationThreshold,omitempty"`
 
-	// maxWaitSeconds is how long messages wait at most for the depth to exceed activationThreshold. After that time the Jobs
-	// for them are due. 1 to 86400. By default they wait without a limit.
+	// maxWaitSeconds is how long messages wait at most for the depth to exceed activationThreshold. After that time the
+	// Jobs for them are due. 1 to 86400. By default they wait without a limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
@@ -109,14 +109,15 @@ type ScaledJobSpec struct {
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
 
 	// maxPendingReplicas is the maximum number of active Jobs without a ready Pod, such as those that wait for a node. The
-	// operator creates further Jobs when one of them becomes ready or ends. At least 1. By default there is no such maximum.
+	// operator creates further Jobs when one of them becomes ready or ends. At least 1. By default there is no such
+	// maximum.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MaxPendingReplicas *int32 `json:"maxPendingReplicas,omitempty"`
 
 	// spareReplicas is the number of Jobs to keep active in addition to those that are due, within maxReplicas, so that a
-	// worker is ready when a message arrives. The workers must wait for messages, and not exit while the queue is empty. Not
-	// allowed with the strategies Accurate and Custom. Default 0.
+	// worker is ready when a message arrives. The workers must wait for messages, and not exit while the queue is empty.
+	// Not allowed with the strategies Accurate and Custom. Default 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	SpareReplicas int32 `json:"spareReplicas,omitempty"`
@@ -125,8 +126,8 @@ type ScaledJobSpec struct {
 	// +optional
 	ScalingStrategy ScalingStrategy `json:"scalingStrategy,omitzero"`
 
-	// pollingIntervalSeconds is how often the operator reads the queue even if Redis reports no change, plus or minus 10 %. 1 to
-	// 3600, default 30.
+	// pollingIntervalSeconds is how often the operator reads the queue even if Redis reports no change, plus or minus
+	// 10 %. 1 to 3600, default 30.
 	// +optional
 	// +kubebuilder:default=30
 	// +kubebuilder:validation:Minimum=1
@@ -268,8 +269,8 @@ type ScaledJobStatus struct {
 	// +optional
 	PendingJobs int32 `json:"pendingJobs"`
 
-	// suspendedJobs is the number of active Jobs that are suspended, for example by a controller such as Kueue that has not
-	// admitted them yet. They count as pending too.
+	// suspendedJobs is the number of active Jobs that are suspended, for example by a controller such as Kueue that has
+	// not admitted them yet. They count as pending too.
 	// +optional
 	SuspendedJobs int32 `json:"suspendedJobs,omitempty"`
 
@@ -279,8 +280,8 @@ type ScaledJobStatus struct {
 	DesiredJobs *int32 `json:"desiredJobs,omitempty"`
 
 	// claimedJobs is how many of the active Jobs counted as having taken their messages, with the strategies Accurate and
-	// Custom, when desiredJobs was computed. A change of it alone does not update the status. Absent with other strategies,
-	// and while desiredJobs is absent.
+	// Custom, when desiredJobs was computed. A change of it alone does not update the status. Absent with other
+	// strategies, and while desiredJobs is absent.
 	// +optional
 	ClaimedJobs *int32 `json:"claimedJobs,omitempty"`
 

@@ -1,8 +1,9 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command clipictures prints what kubectl scaledjob shows on terminals of two sizes, from a real run: the real operator, an
-// API server and a Redis server. Only the containers of the Pods are simulated. It needs tmux, and the program of the plugin.
+// Command clipictures prints what kubectl scaledjob shows on terminals of two sizes, from a real run: the real
+// operator, an API server and a Redis server. Only the containers of the Pods are simulated. It needs tmux, and the
+// program of the plugin.
 //
 //	go run ./hack/clipictures bin/kubectl-scaledjob FOLDER
 //

@@ -1,9 +1,9 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command dashboardpictures draws what the dashboards of config/grafana show, from a run of six minutes: the real operator
-// on a real API server, with a burst of messages, an outage of Redis, and Jobs that fail. A real Prometheus answers the
-// queries of the dashboards. Only the containers of the Pods are simulated.
+// Command dashboardpictures draws what the dashboards of config/grafana show, from a run of six minutes: the real
+// operator on a real API server, with a burst of messages, an outage of Redis, and Jobs that fail. A real Prometheus
+// answers the queries of the dashboards. Only the containers of the Pods are simulated.
 //
 //	go run ./hack/dashboardpictures docs/images/dashboards
 package main

@@ -56,8 +56,8 @@ type panel struct {
 // query is a query, and the legend of its series.
 type query struct{ expr, legend string }
 
-// column is a column of a table: the field of the merged queries, and how it is shown. A query has the letter of its place
-// in the panel: the value of the first one is "Value #A". Fields without a column are hidden.
+// column is a column of a table: the field of the merged queries, and how it is shown. A query has the letter of its
+// place in the panel: the value of the first one is "Value #A". Fields without a column are hidden.
 type column struct {
 	field, title, unit string
 	link               string
@@ -97,7 +97,8 @@ type builder[B any] interface {
 	WithTarget(target cog.Builder[variants.Dataquery]) B
 }
 
-// fill sets what panels of all kinds have. instant asks for one value of each series, that of the end of the time range.
+// fill sets what panels of all kinds have. instant asks for one value of each series, that of the end of the time
+// range.
 func fill[B builder[B]](b B, p panel, instant bool) B {
 	colors := p.steps
 	if colors == nil {

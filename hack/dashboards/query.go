@@ -5,8 +5,8 @@ package main
 
 import "fmt"
 
-// Only the leader has series of ScaledJobs. While the lead moves, the previous leader and the next one may have the same
-// ones: of values take the maximum, and of rates the sum, since each replica counts only what it did itself.
+// Only the leader has series of ScaledJobs. While the lead moves, the previous leader and the next one may have the
+// same ones: of values take the maximum, and of rates the sum, since each replica counts only what it did itself.
 
 // most is the value of each series with these labels, whichever replica has it. labels are names with commas.
 func most(labels, metric, selector string) string {
@@ -52,8 +52,8 @@ func quantiles(metric, selector string) []query {
 	return []query{{expr("0.5"), "median"}, {expr("0.99"), "99 %"}}
 }
 
-// age is how long the oldest message has waited, for each of the labels: exactly if the operator knows, and otherwise since
-// when there have been messages in the queue.
+// age is how long the oldest message has waited, for each of the labels: exactly if the operator knows, and otherwise
+// since when there have been messages in the queue.
 func age(labels, selector string) string {
 	return fmt.Sprintf("clamp_min(time() - min by (%s) (%s or %s), 0)", labels,
 		ofKeys("scaledjob_queue_oldest_message_timestamp_seconds", selector),

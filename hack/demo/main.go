@@ -5,8 +5,8 @@
 // and shows how quickly Jobs appear and how many. Each scene checks its own claims. The command removes everything that
 // it has created. Run it in the root of the repository.
 //
-// Package script says which scenes there are, and package scene plays them. Package environment starts and stops the processes. Package board has the current
-// state, and package view draws it.
+// Package script says which scenes there are, and package scene plays them. Package environment starts and stops the
+// processes. Package board has the current state, and package view draws it.
 package main
 
 import (

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command reference writes docs/reference/api.md: what the CRD says of each field, and worked cases that the code of the
-// operator computes.
+// Command reference writes docs/reference/api.md: what the CRD says of each field, and worked cases that the code of
+// the operator computes.
 package main
 
 import (

@@ -54,8 +54,8 @@ func readSource(ctx context.Context, root string) (source, error) {
 	return source{described, revision, committed}, err
 }
 
-// creationTime is the time that images show as theirs: what SOURCE_DATE_EPOCH says, or else that of the commit. A source
-// tree without git has 1970.
+// creationTime is the time that images show as theirs: what SOURCE_DATE_EPOCH says, or else that of the commit. A
+// source tree without git has 1970.
 func creationTime(committed time.Time) (time.Time, error) {
 	epoch := os.Getenv("SOURCE_DATE_EPOCH")
 	switch {

@@ -14,8 +14,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/programs"
 )
 
-// kubectl answers as a cluster with two ScaledJobs and three Jobs, and writes down what it is asked to delete. It fails to
-// get what its context is named after.
+// kubectl answers as a cluster with two ScaledJobs and three Jobs, and writes down what it is asked to delete. It fails
+// to get what its context is named after.
 const kubectl = `#!/bin/sh
 [ "$1" != "--context=$3" ] || { echo "the connection was refused" >&2; exit 1; }
 case "$2 $3" in

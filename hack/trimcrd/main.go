@@ -4,8 +4,8 @@
 // Command trimcrd changes the schemas in a generated CRD file, in place: mostly that of spec.jobTemplate, so that the
 // CRD accepts what the API server accepts as a Job, and is small enough.
 //
-// Of that schema it leaves what says which fields there are and which types they have. What else a Job must fulfil is up
-// to the API server, depends on its version and its features, and is found by a dry run. So trimcrd removes
+// Of that schema it leaves what says which fields there are and which types they have. What else a Job must fulfil is
+// up to the API server, depends on its version and its features, and is found by a dry run. So trimcrd removes
 //
 //   - descriptions. With them, the CRD exceeds the 262,144 bytes that the annotation of kubectl's client-side apply can
 //     hold. The fields of the ScaledJob itself keep theirs.
@@ -17,8 +17,8 @@
 // It adds the fields of embedded metadata that the generator leaves out. It allows null wherever a Job may have it, and
 // fractions as resource quantities.
 //
-// It restricts numbers, strings and times to those that clients can decode. The API server would store other values, and
-// a single ScaledJob with such a value would prevent all clients from listing ScaledJobs.
+// It restricts numbers, strings and times to those that clients can decode. The API server would store other values,
+// and a single ScaledJob with such a value would prevent all clients from listing ScaledJobs.
 package main
 
 import (
@@ -54,8 +54,8 @@ const (
 	// timePattern is the pattern of a time. The format date-time also allows a lowercase t and z.
 	timePattern = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$`
 	// quantity is the schema of a resource quantity: a number, or a string with this pattern. No other schema allows both
-	// fractions and strings. The generated pattern also allows exponents with a fraction, which are not valid, and exponents
-	// of any length: decoding 1e-99999999 takes minutes of processor time.
+	// fractions and strings. The generated pattern also allows exponents with a fraction, which are not valid, and
+	// exponents of any length: decoding 1e-99999999 takes minutes of processor time.
 	quantity = `
 x-kubernetes-preserve-unknown-fields: true
 pattern: ^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,2}))?$
@@ -210,8 +210,8 @@ func adaptList(name string, list map[string]any) {
 	items["nullable"] = true
 }
 
-// boundNumbers restricts each number of 32 bits below node that has no bounds. Kubernetes 1.34 does not look at the format
-// of a number.
+// boundNumbers restricts each number of 32 bits below node that has no bounds. Kubernetes 1.34 does not look at the
+// format of a number.
 func boundNumbers(node any) {
 	switch node := node.(type) {
 	case map[string]any:

@@ -131,8 +131,8 @@ func line(text string) string {
 	return strings.ToValidUTF8(text[:maxText-len(ellipsis)], "") + ellipsis
 }
 
-// exceeded returns by how much a request exceeds the resources of a quota: "exceeded quota: NAME, requested: A=1,B=2, used:
-// A=5,B=9, limited: A=5,B=10".
+// exceeded returns by how much a request exceeds the resources of a quota: "exceeded quota: NAME, requested: A=1,B=2,
+// used: A=5,B=9, limited: A=5,B=10".
 func exceeded(text string) map[string]int64 {
 	_, rest, _ := strings.Cut(text, ", requested: ")
 	requested, rest, _ := strings.Cut(rest, ", used: ")

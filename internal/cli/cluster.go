@@ -126,7 +126,8 @@ func (c *cluster) list(ctx context.Context, namespace string, selector labels.Se
 	return all, nil
 }
 
-// listKind returns the objects of a kind in a namespace, in the version that the cluster prefers; none if it has no such kind.
+// listKind returns the objects of a kind in a namespace, in the version that the cluster prefers; none if it has no
+// such kind.
 func (c *cluster) listKind(ctx context.Context, kind schema.GroupKind, namespace string) ([]unstructured.Unstructured, error) {
 	mapping, err := c.RESTMapper().RESTMapping(kind)
 	if apimeta.IsNoMatchError(err) {

@@ -53,8 +53,8 @@ func (e *examination) readOthers(ctx context.Context) error {
 	return err
 }
 
-// dryRun asks the API server whether it accepts a Job, and a Pod of it. PodSecurity, ServiceAccounts and quotas for Pods
-// only show in the answer about the Pod.
+// dryRun asks the API server whether it accepts a Job, and a Pod of it. PodSecurity, ServiceAccounts and quotas for
+// Pods only show in the answer about the Pod.
 func (e *examination) dryRun(ctx context.Context) error {
 	if e.facts.ScaledJob.Spec.JobTemplate == nil {
 		e.facts.Missing[doctor.NeedJobDryRun] = "The ScaledJob has no template that can be read."
@@ -85,8 +85,8 @@ func (e *examination) dryRun(ctx context.Context) error {
 	return nil
 }
 
-// lacksRight reports whether the API server forbids a create because of the permissions of the user, and not because of what
-// is created.
+// lacksRight reports whether the API server forbids a create because of the permissions of the user, and not because of
+// what is created.
 func lacksRight(message, resource string) bool {
 	return strings.Contains(message, `cannot create resource "`+resource+`"`) || strings.Contains(message, "cannot set blockOwnerDeletion")
 }
@@ -209,8 +209,8 @@ func (w *warnings) all() []string {
 	return slices.Clone(w.texts)
 }
 
-// warningHandler hands warnings to the context of the request. Without one that wants them, they are dropped: the commands
-// print what the objects say themselves.
+// warningHandler hands warnings to the context of the request. Without one that wants them, they are dropped: the
+// commands print what the objects say themselves.
 type warningHandler struct{}
 
 // HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.

@@ -165,8 +165,8 @@ func (e *examination) readRights(ctx context.Context) error {
 	return nil
 }
 
-// readOperatorRights finds out which permissions the operators of the namespace lack. Where the Roles are does not matter
-// then, nor who has written them.
+// readOperatorRights finds out which permissions the operators of the namespace lack. Where the Roles are does not
+// matter then, nor who has written them.
 func (e *examination) readOperatorRights(ctx context.Context) error {
 	for _, each := range e.facts.Operators {
 		if !each.IsFor(e.facts.Namespace) {

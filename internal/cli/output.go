@@ -75,8 +75,8 @@ const (
 	minWidth     = 20
 )
 
-// isRich reports whether all streams are a terminal on which signs, colors and updates can be shown, and whether the user wants
-// them.
+// isRich reports whether all streams are a terminal on which signs, colors and updates can be shown, and whether the
+// user wants them.
 func isRich(streams ...any) bool {
 	for _, stream := range streams {
 		file, isFile := stream.(*os.File)

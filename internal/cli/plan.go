@@ -142,8 +142,8 @@ func (a *app) plan(ctx context.Context, p *planned, output *output, names []stri
 	return err
 }
 
-// scaledJobToPlan returns the ScaledJob of the file or of the cluster, or one with the keys of the flags. Only that of the
-// cluster has a status.
+// scaledJobToPlan returns the ScaledJob of the file or of the cluster, or one with the keys of the flags. Only that of
+// the cluster has a status.
 func (a *app) scaledJobToPlan(ctx context.Context, p *planned, names []string) (*scaledjobv1.ScaledJob, error) {
 	name := strings.Join(names, "")
 	switch {

@@ -1,8 +1,9 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli is kubectl scaledjob: it shows, explains and plans ScaledJobs with the permissions of the user, finds faults, and
-// converts ScaledJobs of KEDA. It knows what the operator knows by the operator's own pure packages, and nothing of its controller.
+// Package cli is kubectl scaledjob: it shows, explains and plans ScaledJobs with the permissions of the user, finds
+// faults, and converts ScaledJobs of KEDA. It knows what the operator knows by the operator's own pure packages, and
+// nothing of its controller.
 //
 //	root.go     the commands and their common flags
 //	errors.go   what an error means to a user, and the exit codes
@@ -96,8 +97,8 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// commonFlags are those of kubectl that choose the cluster, the namespace and the user. None of them takes a credential:
-// other users of the machine see the arguments of a process.
+// commonFlags are those of kubectl that choose the cluster, the namespace and the user. None of them takes a
+// credential: other users of the machine see the arguments of a process.
 func commonFlags() *genericclioptions.ConfigFlags {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.BearerToken, flags.Username, flags.Password = nil, nil, nil

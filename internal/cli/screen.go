@@ -26,8 +26,8 @@ const (
 	maxNote = 3
 )
 
-// screen implements tea.Model: a table of ScaledJobs that is read again and again. The program that shows it is the only
-// one to use it.
+// screen implements tea.Model: a table of ScaledJobs that is read again and again. The program that shows it is the
+// only one to use it.
 type screen struct {
 	load     func() ([]scaledjobv1.ScaledJob, error)
 	interval time.Duration

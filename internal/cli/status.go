@@ -29,8 +29,8 @@ type StatusList struct {
 type Status struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Current is false while the operator has not seen the last edit of the spec, so that the rest may belong to an earlier
-	// one.
+	// Current is false while the operator has not seen the last edit of the spec, so that the rest may belong to an
+	// earlier one.
 	Current bool `json:"current"`
 	Suspend bool `json:"suspend"`
 	// Queues are the keys, and Depth is the number of outstanding messages in all of them; absent while it is not known.

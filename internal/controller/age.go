@@ -19,8 +19,8 @@ import (
 
 const (
 	// oldestInterval is the minimum time between two questions to Redis for the oldest messages of a ScaledJob, and
-	// oldestRetry the time after one without an answer. oldestFactor is how many times as long as the last question the time
-	// until the next one is: messages that arrive during a question get their Jobs after it.
+	// oldestRetry the time after one without an answer. oldestFactor is how many times as long as the last question the
+	// time until the next one is: messages that arrive during a question get their Jobs after it.
 	oldestInterval = 10 * time.Second
 	oldestRetry    = 5 * time.Minute
 	oldestFactor   = 200
@@ -29,8 +29,8 @@ const (
 // age has the times of the messages in a queue. They are zero while the queue is empty.
 type age struct {
 	queue queueID
-	// nonEmpty is since when each read has found messages. oldest is since when the oldest one is outstanding; also zero if
-	// that is not known.
+	// nonEmpty is since when each read has found messages. oldest is since when the oldest one is outstanding; also zero
+	// if that is not known.
 	nonEmpty, oldest time.Time
 }
 
@@ -49,16 +49,16 @@ func (m *memory) observeAges(t *target, counts queue.Counts, now time.Time) {
 	}
 }
 
-// restoreAges takes the ages from the status after a restart. That does not wait for a read, because the status loses them
-// if the spec is edited before the queues can be read.
+// restoreAges takes the ages from the status after a restart. That does not wait for a read, because the status loses
+// them if the spec is edited before the queues can be read.
 func (m *memory) restoreAges(t *target) {
 	if m.ages == nil {
 		m.renameAges(t)
 	}
 }
 
-// renameAges makes the ages those of the current queues. Messages that have waited before an edit do not wait for longer
-// because of it.
+// renameAges makes the ages those of the current queues. Messages that have waited before an edit do not wait for
+// longer because of it.
 func (m *memory) renameAges(t *target) {
 	before, restarted := m.ages, m.ages == nil
 	m.ages = make([]age, len(m.queues))
@@ -131,8 +131,8 @@ func (m *memory) observeWait(longest time.Duration, spec *scaledjob.Resolved, se
 	return false, until
 }
 
-// observeOldest asks Redis since when the oldest message of each queue is outstanding. That is only for the status and the
-// metrics, so it comes after the creates, and not each time.
+// observeOldest asks Redis since when the oldest message of each queue is outstanding. That is only for the status and
+// the metrics, so it comes after the creates, and not each time.
 func (r *Reconciler) observeOldest(ctx context.Context, t *target, seen observation, now time.Time) {
 	mem, counts := t.mem, seen.queues.counts
 	knows := slices.ContainsFunc(t.spec.Source.Queues, queue.Queue.HasOldest)

@@ -40,8 +40,8 @@ func (t *target) decide(seen observation) plan {
 }
 
 // decide compares the due Jobs with the owned Jobs. A create without an answer counts as an active Job, so that no
-// other Job is created in its place while its result is unknown. If stopped is true (creation is suspended or refused), the
-// plan creates nothing, but still has the desired number of Jobs for the status.
+// other Job is created in its place while its result is unknown. If stopped is true (creation is suspended or refused),
+// the plan creates nothing, but still has the desired number of Jobs for the status.
 func decide(spec *scaledjob.Resolved, seen observation, stopped bool, pause *scaling.Pause, now time.Time) plan {
 	if seen.queues.err != nil {
 		return plan{}

@@ -31,8 +31,8 @@ func during(reconcile types.UID, events []report.Event) []occurrence {
 	return all
 }
 
-// note keeps events until the next status is written. Of an event that is kept already, the first occurrence counts, as in
-// a series.
+// note keeps events until the next status is written. Of an event that is kept already, the first occurrence counts, as
+// in a series.
 func (t *target) note(events ...report.Event) {
 	for _, each := range during(t.reconcile, events) {
 		kept := func(other occurrence) bool { return other.event == each.event }

@@ -19,7 +19,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
-// Only as many Jobs start at the same time as maxPendingReplicas says. The next ones follow as these become ready or end.
+// Only as many Jobs start at the same time as maxPendingReplicas says. The next ones follow as these become ready or
+// end.
 func TestPendingJobsAreBounded(t *testing.T) {
 	sj := scaledJob()
 	sj.Spec.MaxPendingReplicas = new(int32(3))
@@ -229,7 +230,8 @@ func TestTimesOfMessages(t *testing.T) {
 	})
 }
 
-// Messages that arrive while Redis is asked for the oldest one get their Jobs after that. So a slow server is asked seldom.
+// Messages that arrive while Redis is asked for the oldest one get their Jobs after that. So a slow server is asked
+// seldom.
 func TestASlowServerIsSeldomAskedForTheOldestMessage(t *testing.T) {
 	inBubble(t, ofQueues(scaledjobv1.Queue{Name: "events", Type: scaledjobv1.QueueStream}), func(ctx context.Context, w *fakeEnv) {
 		w.queues.oldest, w.queues.oldestTakes = []time.Time{time.Now()}, 200*time.Millisecond
@@ -245,8 +247,8 @@ func TestASlowServerIsSeldomAskedForTheOldestMessage(t *testing.T) {
 	})
 }
 
-// Jobs that wait for their admission are reported if no other Job is active, and not at once: a controller that admits Jobs
-// suspends each for a moment.
+// Jobs that wait for their admission are reported if no other Job is active, and not at once: a controller that admits
+// Jobs suspends each for a moment.
 func TestSuspendedJobsAreReported(t *testing.T) {
 	sj := scaledJob()
 	sj.Spec.JobTemplate.Spec.Suspend = new(true)

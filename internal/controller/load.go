@@ -63,9 +63,9 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 }
 
 // reportMalformed reports, once per cause, a spec that does not match the types of the operator, for example because it
-// was stored under an older CRD, or has fields of a newer one. Such a ScaledJob has no subscription, and none of its Jobs
-// are created or pruned. If the API server rejects the status of such an object, only the event and the log report the
-// problem.
+// was stored under an older CRD, or has fields of a newer one. Such a ScaledJob has no subscription, and none of its
+// Jobs are created or pruned. If the API server rejects the status of such an object, only the event and the log report
+// the problem.
 func (r *Reconciler) reportMalformed(ctx context.Context, found *scaledjob.ScaledJob, mem *memory) *stop {
 	sj := &found.ScaledJob
 	mem.readiness = nil // Nobody observes the Jobs meanwhile.

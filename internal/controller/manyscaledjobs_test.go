@@ -48,8 +48,8 @@ type exchange struct {
 	ended bool
 }
 
-// manyScaledJobs is a fakeEnv with many ScaledJobs, behind the work queue and the workers of controller-runtime. It runs in a
-// bubble of testing/synctest.
+// manyScaledJobs is a fakeEnv with many ScaledJobs, behind the work queue and the workers of controller-runtime. It
+// runs in a bubble of testing/synctest.
 type manyScaledJobs struct {
 	*fakeEnv
 
@@ -152,8 +152,8 @@ func ownerOf(job client.Object) types.NamespacedName {
 // inFlight returns how many ScaledJobs of a namespace have requests of this kind in flight. Each takes a worker.
 func (f *manyScaledJobs) inFlight(kind, namespace string) int { return len(f.open(kind, namespace)) }
 
-// requestsInFlight returns how many requests of this kind are in flight in the namespace, a whole batch of creates counted
-// one by one.
+// requestsInFlight returns how many requests of this kind are in flight in the namespace, a whole batch of creates
+// counted one by one.
 func (f *manyScaledJobs) requestsInFlight(kind, namespace string) (requests int) {
 	for _, open := range f.open(kind, namespace) {
 		requests += open

@@ -19,8 +19,8 @@ import (
 )
 
 // memory is the in-memory state of a ScaledJob between reconciles. Losing it is safe: the operator then sends some
-// requests again, and restores a pause of creation from the status. It needs no lock, because at most one reconcile of a
-// ScaledJob runs at a time.
+// requests again, and restores a pause of creation from the status. It needs no lock, because at most one reconcile of
+// a ScaledJob runs at a time.
 type memory struct {
 	uid types.UID
 	// tally tracks the owned Jobs.
@@ -35,12 +35,13 @@ type memory struct {
 	// suspended is spec.suspend at the last reconcile.
 	suspended bool
 	// ages are those of the messages in each queue, and askOldest is from when on the oldest messages may be read again.
-	// waitingSince is since when messages have been outstanding without their Jobs, if maxWaitSeconds is set; zero if none are.
+	// waitingSince is since when messages have been outstanding without their Jobs, if maxWaitSeconds is set; zero if none
+	// are.
 	ages         []age
 	askOldest    time.Time
 	waitingSince time.Time
-	// suspendedSince is since when all active Jobs have been suspended; zero if they are not. quotaTurn is when the ScaledJob
-	// may try again because a quota may have room; zero if it has no turn.
+	// suspendedSince is since when all active Jobs have been suspended; zero if they are not. quotaTurn is when the
+	// ScaledJob may try again because a quota may have room; zero if it has no turn.
 	suspendedSince time.Time
 	quotaTurn      time.Time
 	// readiness records which Jobs have, and have had, a ready Pod.
@@ -57,8 +58,8 @@ type memory struct {
 	answer   admission.Answer
 	// roomMade is when finished Jobs were last deleted because of a quota.
 	roomMade time.Time
-	// createsSlowly is true if creates of this ScaledJob have timed out, and none has been faster since. Admission webhooks
-	// may be slow for the Jobs of some ScaledJobs of a namespace only, so others must not end that.
+	// createsSlowly is true if creates of this ScaledJob have timed out, and none has been faster since. Admission
+	// webhooks may be slow for the Jobs of some ScaledJobs of a namespace only, so others must not end that.
 	createsSlowly bool
 	// refreshed is when the status last got other words of the API server.
 	refreshed time.Time
@@ -110,8 +111,8 @@ func (m *memory) limit(now time.Time) scaling.PauseReason {
 type memories struct {
 	mu  sync.Mutex
 	all map[types.NamespacedName]*memory
-	// slow are the namespaces in which a create has timed out, and no create of any ScaledJob has been faster since. The value
-	// is true if slow creates succeed.
+	// slow are the namespaces in which a create has timed out, and no create of any ScaledJob has been faster since. The
+	// value is true if slow creates succeed.
 	slow map[string]bool
 	// named are the names of the ScaledJobs that name each queue.
 	named map[queueID][]string

@@ -102,16 +102,16 @@ func (s *apiServer) update(name string, change func(*batchv1.Job)) {
 	s.store(job)
 }
 
-// remove removes a Job for somebody else than an operator, and drops a second create of it that is still in flight. After
-// the deletion the name is free, so that the create could be carried out. That no Job comes back in this way, within the
-// minute for which the API server works on a request, is not guaranteed.
+// remove removes a Job for somebody else than an operator, and drops a second create of it that is still in flight.
+// After the deletion the name is free, so that the create could be carried out. That no Job comes back in this way,
+// within the minute for which the API server works on a request, is not guaranteed.
 func (s *apiServer) remove(name string) {
 	s.late = slices.DeleteFunc(s.late, func(c lateCreate) bool { return c.job.Name == name })
 	s.prune(name)
 }
 
-// prune removes a Job for an operator, which must know of its own creates in flight. It drops those of operators that no
-// longer lead, or while two are running: nobody knows of them.
+// prune removes a Job for an operator, which must know of its own creates in flight. It drops those of operators that
+// no longer lead, or while two are running: nobody knows of them.
 func (s *apiServer) prune(name string) {
 	s.late = slices.DeleteFunc(s.late, func(c lateCreate) bool {
 		return c.job.Name == name && (c.sender.retired || s.overlap)

@@ -39,14 +39,14 @@ type observation struct {
 	// them; zero if none will.
 	waiting     jobs.Waiting
 	nextWaiting time.Time
-	// unadmitted is true if all active Jobs have been suspended for long. nextUnadmitted is when they will have been; zero if
-	// not all are suspended.
+	// unadmitted is true if all active Jobs have been suspended for long. nextUnadmitted is when they will have been; zero
+	// if not all are suspended.
 	unadmitted     bool
 	nextUnadmitted time.Time
 	// queues is the content of the queues of the spec.
 	queues queues
-	// overdue is true if messages have waited for maxWaitSeconds. nextOverdue is when they will have; zero if that does not
-	// matter.
+	// overdue is true if messages have waited for maxWaitSeconds. nextOverdue is when they will have; zero if that does
+	// not matter.
 	overdue     bool
 	nextOverdue time.Time
 	// events is the state of the keyspace notifications. missed is true if a queue grew and no notification arrived.
@@ -124,8 +124,8 @@ func (m *memory) observeReadiness(sj *scaledjobv1.ScaledJob, active []*batchv1.J
 	return m.readiness.Claimed(strategy.ClaimGrace(), now)
 }
 
-// admissionTimeout is how long all active Jobs may be suspended before the status says so. A controller that admits Jobs
-// suspends each one for a moment.
+// admissionTimeout is how long all active Jobs may be suspended before the status says so. A controller that admits
+// Jobs suspends each one for a moment.
 const admissionTimeout = 5 * time.Second
 
 // observeSuspended records since when all active Jobs have been suspended. It returns whether that is long ago, and

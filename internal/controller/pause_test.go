@@ -155,8 +155,8 @@ func TestARefusalDoesNotEndAPauseOfFailingJobs(t *testing.T) {
 	})
 }
 
-// With a new template, or the end of a suspension, the user signals that the cause is fixed. Another edit, or a new default of
-// the CRD, is no such signal.
+// With a new template, or the end of a suspension, the user signals that the cause is fixed. Another edit, or a new
+// default of the CRD, is no such signal.
 func TestPausesEndByTheHandOfTheUser(t *testing.T) {
 	type row struct {
 		ends   bool

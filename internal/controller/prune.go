@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// historyBatch is how many finished Jobs beyond the history limits may be left while Jobs are created, and historyDelay
-	// for how long. The next create does not wait for their deletes then, and together they take less time than one by one.
+	// historyBatch is how many finished Jobs beyond the history limits may be left while Jobs are created, and
+	// historyDelay for how long. The next create does not wait for their deletes then, and together they take less time
+	// than one by one.
 	historyBatch = 16
 	historyDelay = 2 * time.Second
 )
@@ -30,9 +31,9 @@ type deleted struct {
 	forQuota bool
 }
 
-// prune deletes the Jobs to replace, and the finished Jobs beyond the history limits. It keeps a finished Job as long as
-// an earlier create of the same name may still be carried out, and for a moment if this reconcile has created Jobs. If a
-// quota for Jobs is used up, as many of the oldest finished Jobs are deleted as new ones are due.
+// prune deletes the Jobs to replace, and the finished Jobs beyond the history limits. It keeps a finished Job as long
+// as an earlier create of the same name may still be carried out, and for a moment if this reconcile has created Jobs.
+// If a quota for Jobs is used up, as many of the oldest finished Jobs are deleted as new ones are due.
 func (r *Reconciler) prune(
 	ctx context.Context, t *target, seen observation, plan plan, created created, checked checked,
 ) deleted {
@@ -65,8 +66,8 @@ const quotaLag = 10 * time.Second
 // madeRoom reports whether Jobs were deleted for new ones so recently that a quota may still count them.
 func (m *memory) madeRoom(now time.Time) bool { return now.Sub(m.roomMade) < quotaLag }
 
-// roomNeeded returns how many Jobs have to go so that those that are due fit into a quota for Jobs. It returns 0 if it is not
-// used up, or if not even one Job would fit when all finished ones are gone.
+// roomNeeded returns how many Jobs have to go so that those that are due fit into a quota for Jobs. It returns 0 if it
+// is not used up, or if not even one Job would fit when all finished ones are gone.
 func roomNeeded(plan plan, created created, finished int) int {
 	over := int(created.refused.Exceeded[jobQuota])
 	if over <= 0 || over > finished {
@@ -75,8 +76,8 @@ func roomNeeded(plan plan, created created, finished int) int {
 	return over + max(0, plan.create-created.jobs-1)
 }
 
-// pressing reports whether so many finished Jobs are to be deleted, or one has finished so long ago, that this comes before
-// the next create.
+// pressing reports whether so many finished Jobs are to be deleted, or one has finished so long ago, that this comes
+// before the next create.
 func pressing(finished []*batchv1.Job, now time.Time) bool {
 	return len(finished) >= historyBatch || slices.ContainsFunc(finished, func(job *batchv1.Job) bool {
 		return now.Sub(jobs.FinishTime(job)) >= historyDelay

@@ -16,12 +16,12 @@ import (
 // again. Most of them are refused again.
 const quotaSpacing = 100 * time.Millisecond
 
-// quotaLagTwice is how long after a window in which refusals are not final the next one may begin, so that deletes of others
-// do not keep a ScaledJob from deleting its own finished Jobs for the quota.
+// quotaLagTwice is how long after a window in which refusals are not final the next one may begin, so that deletes of
+// others do not keep a ScaledJob from deleting its own finished Jobs for the quota.
 const quotaLagTwice = 2 * quotaLag
 
-// quotaAgain is how long after a refusal the next turn is, until quotaLag after the last delete: the quota may still count the
-// deleted Job.
+// quotaAgain is how long after a refusal the next turn is, until quotaLag after the last delete: the quota may still
+// count the deleted Job.
 const quotaAgain = 3 * time.Second
 
 // quotaWaiters are the ScaledJobs of a namespace whose last create a quota refused.
@@ -48,8 +48,8 @@ func (m *memories) noteQuota(t *target, plan plan, done created) {
 	}
 }
 
-// awaitQuota records that a quota keeps the ScaledJob from creating Jobs, and returns all of its namespace that wait. The
-// caller holds the lock.
+// awaitQuota records that a quota keeps the ScaledJob from creating Jobs, and returns all of its namespace that wait.
+// The caller holds the lock.
 func (m *memories) awaitQuota(key types.NamespacedName) *quotaWaiters {
 	waiters := m.quotas[key.Namespace]
 	if waiters == nil {
@@ -65,8 +65,8 @@ func (m *memories) awaitQuota(key types.NamespacedName) *quotaWaiters {
 	return waiters
 }
 
-// again returns the turn of a ScaledJob that was refused now, and gives it one if a Job was deleted shortly before; zero if it
-// has none. Further deletes may still give it an earlier one.
+// again returns the turn of a ScaledJob that was refused now, and gives it one if a Job was deleted shortly before;
+// zero if it has none. Further deletes may still give it an earlier one.
 func (w *quotaWaiters) again(name string, now time.Time) time.Time {
 	if _, has := w.turns[name]; !has && now.Sub(w.freed) < quotaLag {
 		w.turns[name] = now.Add(quotaAgain)
@@ -87,8 +87,8 @@ func (m *memories) leaveQuota(key types.NamespacedName) {
 	}
 }
 
-// freed gives a turn to each ScaledJob of the namespace that waits for a quota and has none, because a Job was deleted. It
-// returns how long after now the turns are.
+// freed gives a turn to each ScaledJob of the namespace that waits for a quota and has none, because a Job was deleted.
+// It returns how long after now the turns are.
 func (m *memories) freed(namespace string) map[types.NamespacedName]time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,8 +120,8 @@ func (r *Reconciler) mayFitQuota(t *target, now time.Time) bool {
 	return may
 }
 
-// takeTurn returns whether the turn of the ScaledJob has come, and otherwise when it will; zero if it has none. first is true
-// if it is the first turn after a delete.
+// takeTurn returns whether the turn of the ScaledJob has come, and otherwise when it will; zero if it has none. first
+// is true if it is the first turn after a delete.
 func (m *memories) takeTurn(t *target, now time.Time) (has, first bool, next time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -69,8 +69,8 @@ func TestFreePlacesOfAQuotaAreOfferedInTurns(t *testing.T) {
 	})
 }
 
-// A quota may notice later than the operator that a Job was deleted, so its next refusal is not final. If others delete Jobs
-// all the time, later refusals are, so that the ScaledJob deletes its own finished Jobs for the quota.
+// A quota may notice later than the operator that a Job was deleted, so its next refusal is not final. If others delete
+// Jobs all the time, later refusals are, so that the ScaledJob deletes its own finished Jobs for the quota.
 func TestADeletedJobOfAnotherScaledJobMakesRoom(t *testing.T) {
 	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetDepth(emailQueue, 10)
@@ -112,8 +112,8 @@ func TestTheTurnOfAQuotaIsNotLost(t *testing.T) {
 	})
 }
 
-// A quota that still counts a deleted Job refuses also one whose refusal is final. The place is offered a few more times
-// before the pause ends, which may be in minutes.
+// A quota that still counts a deleted Job refuses also one whose refusal is final. The place is offered a few more
+// times before the pause ends, which may be in minutes.
 func TestAPlaceThatAQuotaFreesLateIsOfferedAgain(t *testing.T) {
 	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.queues.SetDepth(emailQueue, 10)

@@ -49,8 +49,8 @@ func TestStatusIsWrittenOnceASecond(t *testing.T) {
 	})
 }
 
-// A worker that reads an entry of a stream changes only how many are pending. The status shows that when it is written for
-// another cause.
+// A worker that reads an entry of a stream changes only how many are pending. The status shows that when it is written
+// for another cause.
 func TestPendingEntriesAloneCauseNoWrite(t *testing.T) {
 	sj := scaledJob()
 	sj.Spec.QueueName, sj.Spec.Threshold = "", 1000
@@ -161,7 +161,8 @@ func TestStatusOfAQueueThatCrossesTheLimitIsWrittenOnceASecond(t *testing.T) {
 	})
 }
 
-// The permission to write statuses is lost. Jobs are created all the same, and the log says so, but not for each attempt.
+// The permission to write statuses is lost. Jobs are created all the same, and the log says so, but not for each
+// attempt.
 func TestStatusThatMayNotBeWrittenIsLoggedOnceAMinute(t *testing.T) {
 	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {
 		w.r.denied.Interval = deniedInterval

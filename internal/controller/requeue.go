@@ -45,9 +45,10 @@ const (
 	fallbackReads = 200
 )
 
-// requeue returns when to reconcile next: immediately if work is left, before the resync if the depth could not be read,
-// or something becomes due or may change at a known time, and otherwise at the resync. It returns an error of a create, so that the
-// work queue retries with backoff. It also sets how often the watcher wakes the ScaledJob until then.
+// requeue returns when to reconcile next: immediately if work is left, before the resync if the depth could not be
+// read, or something becomes due or may change at a known time, and otherwise at the resync. It returns an error of a
+// create, so that the work queue retries with backoff. It also sets how often the watcher wakes the ScaledJob until
+// then.
 func (r *Reconciler) requeue(
 	t *target, seen observation, plan plan, created created, checked checked, deleted deleted, statusWait time.Duration,
 ) (ctrl.Result, error) {
@@ -84,8 +85,8 @@ func (r *Reconciler) requeue(
 	return enqueue.After(after, priority), nil
 }
 
-// untilResync returns the time until the next resync: the interval with jitter, moved to a moment at which the resyncs of
-// other ScaledJobs are due too. Reconciles that come together cost less CPU time than as many that come one by one.
+// untilResync returns the time until the next resync: the interval with jitter, moved to a moment at which the resyncs
+// of other ScaledJobs are due too. Reconciles that come together cost less CPU time than as many that come one by one.
 func untilResync(interval time.Duration, now time.Time) time.Duration {
 	after, slot := jitter(interval), interval/resyncSlots
 	then := now.Add(after).Round(0)
@@ -107,8 +108,9 @@ func until(then, now time.Time, least time.Duration) time.Duration {
 	return max(then.Sub(now), least)
 }
 
-// untilChore returns the time until the earliest of: the delayed status write, the retry of failed deletes, the turn to try
-// again because a quota may have room, and the next create that a pause allows. If held is true, it held back Jobs in this reconcile, and may have ended since.
+// untilChore returns the time until the earliest of: the delayed status write, the retry of failed deletes, the turn to
+// try again because a quota may have room, and the next create that a pause allows. If held is true, it held back Jobs
+// in this reconcile, and may have ended since.
 func untilChore(mem *memory, held bool, statusWait time.Duration, now time.Time) time.Duration {
 	next := mem.pausedUntil(now)
 	wait := min(until(next, now, moreRetry), until(mem.quotaTurn, now, moreRetry))

@@ -39,8 +39,8 @@ func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observat
 	return checked{report.Tried(created.jobs, created.refused, answered, known), again}
 }
 
-// dryRun sends the dry run if it is due, and returns the condition for the answer; nil if none was sent, or if there is no
-// answer and known is the condition in the status.
+// dryRun sends the dry run if it is due, and returns the condition for the answer; nil if none was sent, or if there is
+// no answer and known is the condition in the status.
 func (r *Reconciler) dryRun(ctx context.Context, t *target, seen observation, known *metav1.Condition) *report.Condition {
 	dryRunner := jobcontrol.DryRunner{
 		Client: r.Client, Patience: &r.patience, Hangs: r.memories.hangs(t.sj.Namespace), TemplateHash: seen.templateHash,

@@ -35,7 +35,8 @@ const (
 	patientTimeout = 32 * time.Second
 )
 
-// errOwnerGoing stops the creation of Jobs for a ScaledJob that is being deleted while the cache does not show that yet.
+// errOwnerGoing stops the creation of Jobs for a ScaledJob that is being deleted while the cache does not show that
+// yet.
 var errOwnerGoing = errors.New("the ScaledJob is being deleted")
 
 // created is the result of creating Jobs.
@@ -103,9 +104,9 @@ func answerTo(err error) admission.Answer {
 }
 
 // create creates the Jobs of the plan. It first sends the creates without an answer again, and then the new ones, in
-// parallel. If nothing shows that the API server accepts this template, or if creates in the namespace are slow, it sends
-// one create first. It stops at the first error. It returns the Jobs that it created, and whether some are left for the
-// next reconcile.
+// parallel. If nothing shows that the API server accepts this template, or if creates in the namespace are slow, it
+// sends one create first. It stops at the first error. It returns the Jobs that it created, and whether some are left
+// for the next reconcile.
 func (r *Reconciler) create(
 	ctx context.Context, t *target, seen observation, plan plan,
 ) (made []jobcontrol.Created, more bool, err error) {
@@ -156,8 +157,8 @@ func (r *Reconciler) batches(t *target, seen observation, resend, fresh []int64)
 	return append([][]int64{resend}, batches(fresh, careful)...)
 }
 
-// createTimeout returns the timeout of the creates of a reconcile. The caller must call end after them. While the creates of
-// the namespace hang, one reconcile of it at a time waits until the API server names the webhook.
+// createTimeout returns the timeout of the creates of a reconcile. The caller must call end after them. While the
+// creates of the namespace hang, one reconcile of it at a time waits until the API server names the webhook.
 func (r *Reconciler) createTimeout(t *target) (timeout time.Duration, end func()) {
 	end = func() { /* nothing */ }
 	switch {
@@ -173,8 +174,8 @@ func (r *Reconciler) createTimeout(t *target) (timeout time.Duration, end func()
 }
 
 // batches splits the ordinals into the batches in which to create their Jobs. If careful is true, the first batch has
-// one ordinal, and each further batch is twice as large, up to as many as are sent at once; the rest are one batch. Then
-// a template that the API server rejects, a full quota or a webhook that hangs costs few requests.
+// one ordinal, and each further batch is twice as large, up to as many as are sent at once; the rest are one batch.
+// Then a template that the API server rejects, a full quota or a webhook that hangs costs few requests.
 func batches(ordinals []int64, careful bool) [][]int64 {
 	if !careful {
 		return [][]int64{ordinals}

@@ -257,8 +257,8 @@ func TestScaleAsksBeforeItsFirstCreate(t *testing.T) {
 	w.Expect(w.names()).To(BeEmpty())
 }
 
-// The answer to a write of the status after the Jobs were counted shows that the ScaledJob exists, unless it says that it
-// is being deleted.
+// The answer to a write of the status after the Jobs were counted shows that the ScaledJob exists, unless it says that
+// it is being deleted.
 func TestScaleTakesTheAnswerToAStatus(t *testing.T) {
 	inBubbles(t, scaledJob(), map[string]bool{
 		"exists": false, "is being deleted": true,
@@ -296,7 +296,8 @@ func TestScaleAsksOnlyIfAJobIsMissing(t *testing.T) {
 	w.Expect(w.reconcileFails(t.Context())).To(MatchError(errAway), "the missing Job has not been confirmed yet")
 }
 
-// suspend is the emergency stop. With a slow API server, creates of the reconcile that has begun would go on for minutes.
+// suspend is the emergency stop. With a slow API server, creates of the reconcile that has begun would go on for
+// minutes.
 func TestCreatingEndsSoonAfterSuspension(t *testing.T) {
 	sj := scaledJob()
 	sj.Spec.MaxReplicas = new(int32(1000))
@@ -338,7 +339,8 @@ func TestJobsThatLoseTheirOwnerAreNotCreatedWithoutEnd(t *testing.T) {
 	w.Expect(len(w.jobs(t.Context()))).To(BeNumerically("<=", 3), "Jobs for the 3 that are due")
 }
 
-// While the creates of a namespace hang, one reconcile waits until the webhook is named, and the others only as long as usual.
+// While the creates of a namespace hang, one reconcile waits until the webhook is named, and the others only as long as
+// usual.
 func TestOneReconcileOfANamespaceIsPatient(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

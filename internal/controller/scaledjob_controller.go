@@ -91,8 +91,8 @@ type servers interface {
 	// Rejected returns the error with which a server in use rejects the current values of the Secrets; nil if it
 	// accepts them.
 	Rejected(endpoint auth.Endpoint) *failure.Error
-	// CertificatesExpire returns when the first of the certificates in the Secrets of the endpoint expires; zero if there is
-	// none.
+	// CertificatesExpire returns when the first of the certificates in the Secrets of the endpoint expires; zero if there
+	// is none.
 	CertificatesExpire(endpoint auth.Endpoint) time.Time
 	// Replica reports whether the server said that it is a replica.
 	Replica(endpoint auth.Endpoint) bool

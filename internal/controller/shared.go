@@ -11,8 +11,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/report"
 )
 
-// queueID identifies a queue that ScaledJobs of a namespace name. Credentials and TLS do not matter, nor what the messages
-// in the queue count as.
+// queueID identifies a queue that ScaledJobs of a namespace name. Credentials and TLS do not matter, nor what the
+// messages in the queue count as.
 type queueID struct {
 	namespace  string
 	address    string
@@ -40,8 +40,8 @@ func queueIDs(t *target) []queueID {
 	return ids
 }
 
-// share records which queues the ScaledJob names. For each new one that another ScaledJob of the namespace has named before,
-// it returns an event. It says nothing about other namespaces: their users may not know of each other.
+// share records which queues the ScaledJob names. For each new one that another ScaledJob of the namespace has named
+// before, it returns an event. It says nothing about other namespaces: their users may not know of each other.
 func (m *memories) share(t *target) (events []report.Event) {
 	if t.mem.queues != nil && t.mem.named == t.sj.Generation {
 		return nil

@@ -10,8 +10,9 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 )
 
-// subscribe claims the Redis server and the queues of the spec, and watches the keys as spec.notifications says. A value that this
-// version does not know is treated like Disabled. An error, always an [*failure.Error], means that no Redis server can be used.
+// subscribe claims the Redis server and the queues of the spec, and watches the keys as spec.notifications says. A
+// value that this version does not know is treated like Disabled. An error, always an [*failure.Error], means that no
+// Redis server can be used.
 func (r *Reconciler) subscribe(t *target) error {
 	id, source := keyspace.ID(t.key()), &t.spec.Source
 	t.note(r.memories.share(t)...)

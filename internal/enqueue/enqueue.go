@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package enqueue requests reconciles of ScaledJobs. It has the work queue of the controller, and the ways into it: wake-ups
-// of the watcher, as [Wakes], events of Jobs, and results of reconciles. A request does not carry its cause.
+// Package enqueue requests reconciles of ScaledJobs. It has the work queue of the controller, and the ways into it:
+// wake-ups of the watcher, as [Wakes], events of Jobs, and results of reconciles. A request does not carry its cause.
 //
 //	enqueue.go   wake-ups, and results of reconciles
 //	handlers.go  events of ScaledJobs and Jobs
@@ -42,8 +42,8 @@ type (
 		events chan event.TypedGenericEvent[wake]
 
 		mu sync.Mutex
-		// more are wake-ups that came while there was an event in the channel already. The handler of that event, or of the one
-		// after it, takes them.
+		// more are wake-ups that came while there was an event in the channel already. The handler of that event, or of the
+		// one after it, takes them.
 		more []wake
 	}
 )
@@ -86,8 +86,8 @@ func classOf(cause coalesce.Cause) int {
 	}
 }
 
-// After returns a result that requests the next reconcile. It always sets the class: otherwise the request would keep the
-// deadline of the one that caused this reconcile.
+// After returns a result that requests the next reconcile. It always sets the class: otherwise the request would keep
+// the deadline of the one that caused this reconcile.
 func After(delay time.Duration, class int) reconcile.Result {
 	return reconcile.Result{RequeueAfter: delay, Priority: &class}
 }

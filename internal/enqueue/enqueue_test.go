@@ -281,8 +281,8 @@ func TestNoWakeIsLostBetweenThoseWhoDeliver(t *testing.T) {
 	delivering.Wait()
 }
 
-// BenchmarkMarkToWorker measures the first event of a queue after a quiet time, from when it is marked until a worker has
-// the request.
+// BenchmarkMarkToWorker measures the first event of a queue after a quiet time, from when it is marked until a worker
+// has the request.
 func BenchmarkMarkToWorker(b *testing.B) {
 	queue := newQueue(32, func(string, int) {})
 	defer queue.ShutDown()

@@ -30,8 +30,8 @@ func SpecChanged() predicate.Predicate {
 }
 
 // JobHandler requests a reconcile of the ScaledJob that controls a Job, and of the ScaledJob that controlled it before
-// an update. It calls finished when the cache first shows that a Job has finished. When an owned Job was deleted, it calls
-// freed, and requests a reconcile of the ScaledJobs that this returns, each after its delay.
+// an update. It calls finished when the cache first shows that a Job has finished. When an owned Job was deleted, it
+// calls freed, and requests a reconcile of the ScaledJobs that this returns, each after its delay.
 func JobHandler(
 	finished func(owner types.NamespacedName, job *batchv1.Job),
 	freed func(namespace string) map[types.NamespacedName]time.Duration,

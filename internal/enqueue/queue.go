@@ -17,15 +17,15 @@ import (
 	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
-// The classes of requests. They say how long a request may wait for others after it is due: its deadline. The work queue
-// serves the earliest deadline first, so that no request waits forever, however many more urgent ones there are.
+// The classes of requests. They say how long a request may wait for others after it is due: its deadline. The work
+// queue serves the earliest deadline first, so that no request waits forever, however many more urgent ones there are.
 const (
 	// PriorityGrowth is for queues that grew. They may not wait.
 	PriorityGrowth = 10
 	// PriorityNormal is for edits, Job events, confirmed subscriptions and retries. They may wait for normalPatience.
 	PriorityNormal = 0
-	// PriorityResync is for the resync and for queues that shrank. They may wait for half of the delay with which they were
-	// requested, and for resyncPatience at least. The objects of the initial list also have this class.
+	// PriorityResync is for the resync and for queues that shrank. They may wait for half of the delay with which they
+	// were requested, and for resyncPatience at least. The objects of the initial list also have this class.
 	PriorityResync = handler.LowPriority
 )
 
@@ -49,11 +49,11 @@ func deadline(class int, delay, now time.Duration) int {
 	return PriorityResync - 1 - int((now + delay + patience).Milliseconds())
 }
 
-// queue is the work queue of the controller. Admission webhooks and Redis servers can make every reconcile of a namespace
-// slow, so each namespace has a share of the workers: no more reconciles of it run than workers are free, and the last
-// eighth of them is for namespaces that have none. So one namespace has at most half of the workers, two have three
-// quarters, and nothing is reserved for namespaces without requests. A request of a namespace that has its share is
-// parked until a worker is free for it.
+// queue is the work queue of the controller. Admission webhooks and Redis servers can make every reconcile of a
+// namespace slow, so each namespace has a share of the workers: no more reconciles of it run than workers are free, and
+// the last eighth of them is for namespaces that have none. So one namespace has at most half of the workers, two have
+// three quarters, and nothing is reserved for namespaces without requests. A request of a namespace that has its share
+// is parked until a worker is free for it.
 type queue struct {
 	workers int
 	// started is when deadlines begin to count. Its clock can't be set.

@@ -66,8 +66,8 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// After a panic, controller-runtime adds the request with the priority that the queue has handed out. The ScaledJob must
-// not go before others each time.
+// After a panic, controller-runtime adds the request with the priority that the queue has handed out. The ScaledJob
+// must not go before others each time.
 func TestRetryAfterAPanicHasItsOwnDeadline(t *testing.T) {
 	withQueue(t, func(_ context.Context, q *workQueue) {
 		q.add(emails, PriorityGrowth)
@@ -97,8 +97,8 @@ func TestEveryRequestHasADeadline(t *testing.T) {
 // growing and others are the ScaledJobs of the following tests.
 const growing, others = 50, 20
 
-// serve requests all of them, and serves requests for a time, 10 ms each. It requests the growing ScaledJobs again at once.
-// It returns when each of the others was served first.
+// serve requests all of them, and serves requests for a time, 10 ms each. It requests the growing ScaledJobs again at
+// once. It returns when each of the others was served first.
 func serve(queue priorityqueue.PriorityQueue[reconcile.Request], duration time.Duration) map[string]time.Duration {
 	for i := range growing {
 		queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(PriorityGrowth)}, requestOf(named("growing", i)))
@@ -275,8 +275,8 @@ func TestTheMostUrgentNamespaceIsServedFirst(t *testing.T) {
 	})
 }
 
-// Whatever is requested and ends, no namespace has more than its share, no worker is idle while somebody may have it, and
-// each request is served after it was added.
+// Whatever is requested and ends, no namespace has more than its share, no worker is idle while somebody may have it,
+// and each request is served after it was added.
 func TestNoRequestIsLostOrServedTwiceAtATime(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

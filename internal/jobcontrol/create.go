@@ -33,11 +33,11 @@ const (
 )
 
 var (
-	// ErrAlreadyExists means that a Job with the next name already exists. It ends the batch, but is not a failure: the gate
-	// records which Job has the name.
+	// ErrAlreadyExists means that a Job with the next name already exists. It ends the batch, but is not a failure: the
+	// gate records which Job has the name.
 	ErrAlreadyExists = errors.New("a Job of this name exists already")
-	// ErrRejected means that the API server would refuse the same Job again, or that an admission policy changed it so that
-	// it is not an owned Job.
+	// ErrRejected means that the API server would refuse the same Job again, or that an admission policy changed it so
+	// that it is not an owned Job.
 	ErrRejected = errors.New("the API server refuses the Job")
 
 	// ErrNotOwned means that the created Job would not count as an owned Job.

@@ -44,8 +44,8 @@ type DryRun struct {
 }
 
 // DryRun sends a dry run of the template once per generation. While the condition TemplateValid is not True, it sends
-// another one at the resync. known are the last reported conditions. withTemplate returns the ScaledJob with its template.
-// DryRun returns whether it asked the API server, the error that this answered, and its warnings.
+// another one at the resync. known are the last reported conditions. withTemplate returns the ScaledJob with its
+// template. DryRun returns whether it asked the API server, the error that this answered, and its warnings.
 func (d DryRunner) DryRun(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, withTemplate func() (*scaledjobv1.ScaledJob, error),
 	run *DryRun, known []metav1.Condition,
@@ -81,8 +81,8 @@ func (d DryRunner) timeout(namespace string) (timeout time.Duration, end func())
 	return dryRunTimeout, end
 }
 
-// Patience says which requests may wait until the API server names a webhook that hangs: one of each namespace at a time.
-// The zero value is ready. It is safe for concurrent use.
+// Patience says which requests may wait until the API server names a webhook that hangs: one of each namespace at a
+// time. The zero value is ready. It is safe for concurrent use.
 type Patience struct{ namespaces sync.Map }
 
 // Begin reports whether no other request of the namespace waits. The caller must call end after the request.

@@ -93,8 +93,9 @@ func (g *Gate) Synced(ctx context.Context, uid types.UID) (bool, error) {
 	return true, nil
 }
 
-// recordCreate records that a Job of the owner with this ordinal exists, as the API server returned it. An earlier create of it
-// that got no answer stays in doubt: if the Job is deleted, the name is free, and that create may still be carried out.
+// recordCreate records that a Job of the owner with this ordinal exists, as the API server returned it. An earlier
+// create of it that got no answer stays in doubt: if the Job is deleted, the name is free, and that create may still be
+// carried out.
 func (g *Gate) recordCreate(uid types.UID, ordinal int64, job *metav1.ObjectMeta) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -153,8 +154,8 @@ func (g *Gate) resolve(ctx context.Context, uid types.UID, of Unanswered) (taken
 
 // Observe records the owned Jobs. It returns the creates without an answer that have no Job among them, lowest ordinal
 // first: each may still create a Job. A Job with the ordinal keeps its name from being used again, but only until it is
-// deleted, and an answer to another create of the same name says nothing about the first one. The API server may execute
-// a create until resolveAfter has passed.
+// deleted, and an answer to another create of the same name says nothing about the first one. The API server may
+// execute a create until resolveAfter has passed.
 func (g *Gate) Observe(uid types.UID, owned *jobs.Owned) []Unanswered {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -175,8 +176,8 @@ func (g *Gate) Observe(uid types.UID, owned *jobs.Owned) []Unanswered {
 	return hidden
 }
 
-// Free returns the ordinals of the next count Jobs of the owner, and the floor to store in these Jobs. Observe must have
-// been called before.
+// Free returns the ordinals of the next count Jobs of the owner, and the floor to store in these Jobs. Observe must
+// have been called before.
 func (g *Gate) Free(uid types.UID, count int) (ordinals []int64, floor int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -23,8 +23,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
-// Takeover returns a source that requests nothing, and that has synced when the gate knows the Jobs of previous leaders.
-// A controller with this source runs no reconcile before.
+// Takeover returns a source that requests nothing, and that has synced when the gate knows the Jobs of previous
+// leaders. A controller with this source runs no reconcile before.
 func (g *Gate) Takeover() source.SyncingSource { return takeover{g} }
 
 type takeover struct{ gate *Gate }
@@ -36,8 +36,8 @@ func (takeover) Start(context.Context, workqueue.TypedRateLimitingInterface[reco
 
 func (takeover) String() string { return "the Jobs of previous leaders" }
 
-// WaitForSync lists all Jobs of ScaledJobs. The gate waits for those that the cache does not show yet: a previous leader
-// may have created them. It returns an error only if ctx ends.
+// WaitForSync lists all Jobs of ScaledJobs. The gate waits for those that the cache does not show yet: a previous
+// leader may have created them. It returns an error only if ctx ends.
 func (t takeover) WaitForSync(ctx context.Context) error {
 	for _, namespace := range t.gate.watched() {
 		if err := t.list(ctx, namespace); err != nil {
@@ -47,8 +47,8 @@ func (t takeover) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// list lists the Jobs of a namespace, page by page. It retries a page that fails, and starts again if the API server does
-// not accept the continue token any more.
+// list lists the Jobs of a namespace, page by page. It retries a page that fails, and starts again if the API server
+// does not accept the continue token any more.
 func (t takeover) list(ctx context.Context, namespace string) error {
 	var size pages.Size
 	var failed retry.Retry
@@ -76,8 +76,8 @@ func (t takeover) list(ctx context.Context, namespace string) error {
 	}
 }
 
-// page lists the Jobs that follow on the continue token, and makes the gate wait for them. It returns the next token; it is
-// empty after the last page.
+// page lists the Jobs that follow on the continue token, and makes the gate wait for them. It returns the next token;
+// it is empty after the last page.
 func (t takeover) page(ctx context.Context, namespace, token string, size *pages.Size) (next string, err error) {
 	var page *metav1.PartialObjectMetadataList
 	err = size.Read(func(limit int64) error {
@@ -97,8 +97,8 @@ func jobMetadata() *metav1.PartialObjectMetadataList {
 	return list
 }
 
-// await makes the gate wait for the owned Jobs among these that the cache does not show. The gate learns the ordinal when
-// the cache shows the Job: a Job in another namespace than its owner must not count.
+// await makes the gate wait for the owned Jobs among these that the cache does not show. The gate learns the ordinal
+// when the cache shows the Job: a Job in another namespace than its owner must not count.
 func (t takeover) await(ctx context.Context, page *metav1.PartialObjectMetadataList) error {
 	for i := range page.Items {
 		job := &page.Items[i].ObjectMeta

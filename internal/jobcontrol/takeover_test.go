@@ -137,8 +137,8 @@ func TestTakeoverListsTheWatchedNamespaces(t *testing.T) {
 	g.Expect(listed).To(Equal([]string{"mail", "images"}))
 }
 
-// With several stores, their versions are not conclusive, so each Job is looked up. A Job that the cache shows during the list
-// may be deleted before its ScaledJob is reconciled.
+// With several stores, their versions are not conclusive, so each Job is looked up. A Job that the cache shows during
+// the list may be deleted before its ScaledJob is reconciled.
 func TestTakeoverWithSeveralStores(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -31,8 +31,8 @@ const (
 	DryRunOrdinal int64 = 0
 )
 
-// Build returns the Job with the given ordinal, built from the owner's template. hash is the hash of the template. floor
-// is stored as AnnotationOrdinalFloor. The Job shares no memory with the owner.
+// Build returns the Job with the given ordinal, built from the owner's template. hash is the hash of the template.
+// floor is stored as AnnotationOrdinalFloor. The Job shares no memory with the owner.
 func Build(owner *scaledjobv1.ScaledJob, hash string, ordinal, floor int64) *batchv1.Job {
 	template := owner.Spec.JobTemplate.DeepCopy()
 	job := &batchv1.Job{
@@ -70,8 +70,9 @@ func Name(owner string, uid types.UID, ordinal int64) string {
 	return strings.TrimRight(prefix, "-") + "-" + strings.Repeat("0", hashLength-len(digits)) + digits
 }
 
-// restartPolicy returns the restart policy of Pods whose template sets none. It is Never if the Job has a field that works
-// with Never only: the API server rejects podFailurePolicy with OnFailure, and backoffLimitPerIndex would have no effect.
+// restartPolicy returns the restart policy of Pods whose template sets none. It is Never if the Job has a field that
+// works with Never only: the API server rejects podFailurePolicy with OnFailure, and backoffLimitPerIndex would have no
+// effect.
 func restartPolicy(spec *batchv1.JobSpec) corev1.RestartPolicy {
 	if spec.PodFailurePolicy != nil || spec.BackoffLimitPerIndex != nil {
 		return corev1.RestartPolicyNever

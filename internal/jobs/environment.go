@@ -13,8 +13,8 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// maxKeys is the length of the keys in the environments of all containers of a Job together, beyond which they are left out.
-// Templates may have thousands of containers, and keys are long.
+// maxKeys is the length of the keys in the environments of all containers of a Job together, beyond which they are left
+// out. Templates may have thousands of containers, and keys are long.
 const maxKeys = 64 << 10
 
 // environment returns the variables that say which ScaledJob a container works for, for so many containers. They do not

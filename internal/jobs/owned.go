@@ -67,8 +67,8 @@ func (c *Owned) Suspended() int {
 	return suspended
 }
 
-// Ready reports whether the Job has a ready Pod. A suspended Job has none: Kubernetes deletes its Pods, and they may have
-// put their messages back into the queue before its status shows that.
+// Ready reports whether the Job has a ready Pod. A suspended Job has none: Kubernetes deletes its Pods, and they may
+// have put their messages back into the queue before its status shows that.
 func Ready(job *batchv1.Job) bool { return hasReadyPod(job) && !Suspended(job) }
 
 func hasReadyPod(job *batchv1.Job) bool { return job.Status.Ready != nil && *job.Status.Ready > 0 }

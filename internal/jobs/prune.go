@@ -17,8 +17,8 @@ func (c *Owned) Prunable(succeededLimit, failedLimit int32) []*batchv1.Job {
 	return append(beyond(c.Succeeded, int(succeededLimit)), beyond(c.Failed, int(failedLimit))...)
 }
 
-// Oldest returns the finished Jobs that finished first, so that there are n of them together with the given ones and those
-// that are already being deleted.
+// Oldest returns the finished Jobs that finished first, so that there are n of them together with the given ones and
+// those that are already being deleted.
 func (c *Owned) Oldest(n int, with []*batchv1.Job) []*batchv1.Job {
 	others := slices.DeleteFunc(beyond(append(slices.Clone(c.Succeeded), c.Failed...), 0), func(job *batchv1.Job) bool {
 		return slices.Contains(with, job)

@@ -52,8 +52,9 @@ func TestClaimed(t *testing.T) {
 	g.Expect(claimed).To(Equal(1), "no grace")
 }
 
-// A Job that is suspended again has lost its Pod, which may have put its message back. It must not count as claimed from
-// then on, whenever its status shows that: the message would get another Job, and this one takes a message when it resumes.
+// A Job that is suspended again has lost its Pod, which may have put its message back. It must not count as claimed
+// from then on, whenever its status shows that: the message would get another Job, and this one takes a message when it
+// resumes.
 func TestASuspendedJobHasClaimedNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

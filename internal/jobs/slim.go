@@ -68,8 +68,8 @@ func slimAnnotations(all map[string]string) map[string]string {
 	return kept
 }
 
-// slimStatus returns the numbers of Pods. Pods that Kubernetes has not counted yet count as failed ones: it is enough to
-// know that there were some, and their list may be long.
+// slimStatus returns the numbers of Pods. Pods that Kubernetes has not counted yet count as failed ones: it is enough
+// to know that there were some, and their list may be long.
 func slimStatus(status *batchv1.JobStatus) batchv1.JobStatus {
 	uncounted := endedPods(status) - int(status.Succeeded) - int(status.Failed)
 	return batchv1.JobStatus{

@@ -11,14 +11,16 @@ import (
 	"miracle.dev/scaledjob-operator/internal/moment"
 )
 
-// StartTimeout is how long an active Job may have no ready Pod before it counts as one that does not start, or, if it had
-// a ready Pod, as one that does not end.
+// StartTimeout is how long an active Job may have no ready Pod before it counts as one that does not start, or, if it
+// had a ready Pod, as one that does not end.
 const StartTimeout = time.Minute
 
-// Waiting are the active Jobs that have had no ready Pod, or have been going to be deleted, for at least [StartTimeout].
+// Waiting are the active Jobs that have had no ready Pod, or have been going to be deleted, for at least
+// [StartTimeout].
 type Waiting struct {
-	// Unstarted is the number of those that are suspended, or were never observed with a ready Pod. WithoutPod of these have
-	// had no Pod at all, Suspended of these are suspended, and Outdated of these have another template than the current one.
+	// Unstarted is the number of those that are suspended, or were never observed with a ready Pod. WithoutPod of these
+	// have had no Pod at all, Suspended of these are suspended, and Outdated of these have another template than the
+	// current one.
 	Unstarted, WithoutPod, Suspended, Outdated int
 	// Unended is the number of those that were observed with a ready Pod before. Their Pods have ended, or are not ready
 	// any more.

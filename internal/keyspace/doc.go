@@ -32,15 +32,15 @@
 //	placements.go  which servers have the keys, and how a key moves
 //	node           the conversation with one database of one server
 //
-// A message goes from the connection through the table of its node to package coalesce, which limits the rate of the wakes
-// of an id, and on to the work queue. A connection is never made again by itself. An interruption always ends its session,
-// and the confirmations of the next one follow.
+// A message goes from the connection through the table of its node to package coalesce, which limits the rate of the
+// wakes of an id, and on to the work queue. A connection is never made again by itself. An interruption always ends its
+// session, and the confirmations of the next one follow.
 //
 // # Concurrency
 //
 // [Watcher.Ensure] and [Watcher.Forget] may be called at any time from many goroutines, also before [Watcher.Start] and
-// after its end. They change what is wanted, and the nodes follow. If a database is watched again before its old node has
-// ended, it has two for a moment. The old one has no keys, so it wakes nobody.
+// after its end. They change what is wanted, and the nodes follow. If a database is watched again before its old node
+// has ended, it has two for a moment. The old one has no keys, so it wakes nobody.
 //
 // # Deployments
 //
@@ -50,6 +50,6 @@
 //
 // # Locks
 //
-// Locks are taken in this order: the watcher, the Directory or a node, the throttle or the evidence. They are held only for
-// map look-ups, and never during I/O. A wake is delivered without waiting.
+// Locks are taken in this order: the watcher, the Directory or a node, the throttle or the evidence. They are held only
+// for map look-ups, and never during I/O. A wake is delivered without waiting.
 package keyspace

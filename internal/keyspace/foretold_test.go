@@ -109,8 +109,8 @@ func (m *moody) set(change func()) {
 	change()
 }
 
-// Whatever happens, in any order: a verdict that differs from the one that was reported to an id last has woken the id, or
-// was foretold.
+// Whatever happens, in any order: a verdict that differs from the one that was reported to an id last has woken the id,
+// or was foretold.
 func TestNoChangeOfAVerdictIsMissed(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(100)

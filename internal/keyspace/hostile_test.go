@@ -24,8 +24,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// reaction is what a server does instead of its usual reply to a command, on a connection. It reports whether it goes on with
-// the next command.
+// reaction is what a server does instead of its usual reply to a command, on a connection. It reports whether it goes
+// on with the next command.
 type reaction func(ctx context.Context, conn net.Conn, usual string) (goesOn bool)
 
 func says(text string) reaction {
@@ -76,8 +76,8 @@ func trackingAnswer(args []string) string {
 	}
 }
 
-// One server misbehaves for a while, for reads and for messages. A server of another namespace is watched and read as before,
-// and afterwards nothing is missed of the first one.
+// One server misbehaves for a while, for reads and for messages. A server of another namespace is watched and read as
+// before, and afterwards nothing is missed of the first one.
 func TestAServerThatMisbehavesHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -141,8 +141,8 @@ func TestAServerThatMisbehavesHarmsNoOther(t *testing.T) {
 	}
 }
 
-// pair is a watcher of a server with the queue emails, and of another one with the queue letters, which is notified about
-// every two seconds.
+// pair is a watcher of a server with the queue emails, and of another one with the queue letters, which is notified
+// about every two seconds.
 type pair struct {
 	*harness
 	missed atomic.Int32 // reads of the queue letters that failed

@@ -22,8 +22,8 @@ const leaveAfter = 5 * time.Second
 type Directory interface {
 	// Route returns where a key of an endpoint is.
 	Route(e auth.Endpoint, key string) (topology.Route, error)
-	// Version returns a number that grows when a route may have changed. OnChange sets the function that is then called for
-	// each user of the endpoint.
+	// Version returns a number that grows when a route may have changed. OnChange sets the function that is then called
+	// for each user of the endpoint.
 	Version(e auth.Endpoint) uint64
 	OnChange(call func(tenant, name string))
 }
@@ -42,8 +42,8 @@ func serverOf(e auth.Endpoint) server {
 type placement struct {
 	// owner is the server that has the key; none if that is not known. importing is that to which its slot is being moved.
 	owner, importing server
-	// before are the servers where the key was until leftAt, at most two. It is watched there until the subscription to its
-	// new server is confirmed, so that no event is missed.
+	// before are the servers where the key was until leftAt, at most two. It is watched there until the subscription to
+	// its new server is confirmed, so that no event is missed.
 	before []server
 	leftAt time.Time
 }

@@ -173,7 +173,8 @@ func (r *rotation) pushesMeanwhile(string) {
 	r.Eventually(r.pushes.Load).Should(BeNumerically(">=", before+100))
 }
 
-// newSubscribedWithPassword returns a harness that is subscribed to the queue emails by the password p0, and the Secret.
+// newSubscribedWithPassword returns a harness that is subscribed to the queue emails by the password p0, and the
+// Secret.
 func newSubscribedWithPassword(t *testing.T, server *redistest.Scripted) (*harness, *passwordSecret) {
 	t.Helper()
 	secret := &passwordSecret{value: "p0"}
@@ -226,7 +227,8 @@ func TestTheVerdictStaysWhilePasswordsChange(t *testing.T) {
 	})
 }
 
-// betweenConnections are causes that wake, and the depth that is found of keys that were pushed to between two connections.
+// betweenConnections are causes that wake, and the depth that is found of keys that were pushed to between two
+// connections.
 var betweenConnections = map[string]struct {
 	causes []coalesce.Cause
 	depth  int64

@@ -140,8 +140,8 @@ func (w *Watcher) verdict(watched *watch, now time.Time) (verdict verify.Verdict
 	return verdict, until
 }
 
-// classes returns the classes of the keys of a server whose notifications are wanted, in all its databases: they have one
-// setting.
+// classes returns the classes of the keys of a server whose notifications are wanted, in all its databases: they have
+// one setting.
 func (w *Watcher) classes(of server) (all []verify.Class) {
 	for at, each := range w.nodes {
 		if at.endpoint == of {
@@ -181,7 +181,8 @@ func (w *Watcher) judgeTracking(watched *watch, now time.Time) (state verify.Tra
 	return state, until
 }
 
-// unchanged returns since when the server has reported no change of the keys; zero if one of them is not tracked or is being read.
+// unchanged returns since when the server has reported no change of the keys; zero if one of them is not tracked or is
+// being read.
 func (w *Watcher) unchanged(watched *watch) (since time.Time) {
 	for _, target := range watched.targets() {
 		key := w.nodeOf(target).State(target.key.Name).Valid
@@ -194,8 +195,8 @@ func (w *Watcher) unchanged(watched *watch) (since time.Time) {
 }
 
 // choose tracks the keys of an id while notifications are not proven, also if there is never a verdict because no
-// subscription lasts. The one source begins before the other ends: each begins with a wake, and notifications are proven
-// only by a confirmed subscription. It returns when the choice may change although nothing else happens.
+// subscription lasts. The one source begins before the other ends: each begins with a wake, and notifications are
+// proven only by a confirmed subscription. It returns when the choice may change although nothing else happens.
 func (w *Watcher) choose(id ID, watched *watch, now time.Time) (until time.Time) {
 	grace := watched.since.Add(verify.GracePeriod)
 	switch {

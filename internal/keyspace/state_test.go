@@ -253,8 +253,8 @@ func TestTheFlagsOfAClassThatComesAfterARefusalAreAdded(t *testing.T) {
 	h.Expect(flagsOf(t, server)).To(BeEquivalentTo("Klgs"))
 }
 
-// configurable is a server whose setting can be changed. It answers two reads at a time if there are two, so that both readers
-// know the same value.
+// configurable is a server whose setting can be changed. It answers two reads at a time if there are two, so that both
+// readers know the same value.
 type configurable struct {
 	pair  chan struct{}
 	ended <-chan struct{}
@@ -290,8 +290,8 @@ func (c *configurable) answer(args []string) string {
 	return fmt.Sprintf("%%1\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(verify.Parameter), verify.Parameter, len(now), now)
 }
 
-// A server has one setting for all its databases and users. Redis can only set the whole value, so two who add flags to what
-// they have read could each remove those of the other.
+// A server has one setting for all its databases and users. Redis can only set the whole value, so two who add flags to
+// what they have read could each remove those of the other.
 func TestFlagsAreAddedForAllDatabasesAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, others := range map[string]Key{

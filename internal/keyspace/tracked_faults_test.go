@@ -165,7 +165,8 @@ func TestPingsKeepATrackedConnectionFromBeingIdle(t *testing.T) {
 	h.Expect(h.recorded.trackings.Load()).To(BeEquivalentTo(1))
 }
 
-// A server, or a proxy in front of it, may accept the tracking and never invalidate a key. Depths that grow disprove it.
+// A server, or a proxy in front of it, may accept the tracking and never invalidate a key. Depths that grow disprove
+// it.
 func TestAServerThatNeverInvalidatesIsFoundByDepths(t *testing.T) {
 	t.Parallel()
 	for name, invalidates := range map[string]bool{"it never invalidates": false, "it invalidates": true} {

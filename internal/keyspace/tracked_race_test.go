@@ -69,8 +69,8 @@ func killConnections(ctx context.Context, t *testing.T, server *redistest.Server
 	}
 }
 
-// Each key gets few pushes, at random moments, while connections end and sources, keys and paces change. Nothing reads a
-// key except after a wake.
+// Each key gets few pushes, at random moments, while connections end and sources, keys and paces change. Nothing reads
+// a key except after a wake.
 func TestNoPushIsMissedWhateverElseChanges(t *testing.T) {
 	t.Parallel()
 	for name, both := range map[string]bool{"tracking only": false, "both sources": true} {
@@ -149,7 +149,8 @@ func (n *naive) run(server *redistest.Server, keys []string) {
 	}
 }
 
-// A push between the read and the beginning of the tracking is not reported. The last key has none, so a later push to it is reported.
+// A push between the read and the beginning of the tracking is not reported. The last key has none, so a later push to
+// it is reported.
 func TestPushesAreMissedIfAKeyIsArmedAfterItWasRead(t *testing.T) {
 	h, server := newServed(t, redistest.Options{Events: redistest.NoEvents})
 	conn := must.Get(h.pool.Conn(h.endpoint, 0).OpenWire(t.Context()))(h)

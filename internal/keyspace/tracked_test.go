@@ -166,8 +166,8 @@ func (h *harness) trackMany(many int) (keys []string) {
 	return keys
 }
 
-// FLUSHDB of any database invalidates all keys of all databases, and a change of a key in one database that of the same name
-// in the others.
+// FLUSHDB of any database invalidates all keys of all databases, and a change of a key in one database that of the same
+// name in the others.
 func TestTenThousandTrackedKeys(t *testing.T) {
 	h, server := newTracked(t)
 	many := 10_000
@@ -266,8 +266,8 @@ func TestAllWhoUseAServerAreCounted(t *testing.T) {
 	h.Expect(h.State("letters").Watchers).To(Equal(1))
 }
 
-// What a server costs whose ten keys are tracked and read: two connections, and a goroutine each for sending, receiving,
-// reading the setting, and keeping the server.
+// What a server costs whose ten keys are tracked and read: two connections, and a goroutine each for sending,
+// receiving, reading the setting, and keeping the server.
 //
 //nolint:paralleltest // It counts goroutines.
 func TestAServerCostsLittle(t *testing.T) {

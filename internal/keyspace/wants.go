@@ -87,7 +87,8 @@ func (w *Watcher) leave(at database) {
 	}
 }
 
-// settings has the locks of the settings of servers, by address: a server has one setting for all its databases and users.
+// settings has the locks of the settings of servers, by address: a server has one setting for all its databases and
+// users.
 type settings map[string]*setting
 
 type setting struct {

@@ -51,8 +51,8 @@ type Options struct {
 	Log logr.Logger
 }
 
-// Recorder receives what happens, for metrics. A server is given as [auth.Endpoint.String]. Its methods are called often
-// and must not block.
+// Recorder receives what happens, for metrics. A server is given as [auth.Endpoint.String]. Its methods are called
+// often and must not block.
 type Recorder interface {
 	node.Recorder
 	// Coalesced is called for each event that causes no wake of its own, because one is pending.
@@ -224,8 +224,8 @@ func (w *Watcher) SetIdle(id ID, idle bool) {
 	}
 }
 
-// Acknowledge says that the wakes of id until now are handled: its keys are read after this. It returns the time of the first
-// growth event of the keys since the last call, and zero if there was none.
+// Acknowledge says that the wakes of id until now are handled: its keys are read after this. It returns the time of the
+// first growth event of the keys since the last call, and zero if there was none.
 func (w *Watcher) Acknowledge(id ID) (notified time.Time) { return w.throttle.Serve(id) }
 
 // Start runs the nodes until ctx is done, and then returns nil. Call it once.
@@ -250,8 +250,8 @@ func (w *Watcher) Start(ctx context.Context) error {
 	}
 }
 
-// replace stops the nodes that are not needed any longer, and returns those that must be started. If a database was left
-// and is watched again, it has a new one.
+// replace stops the nodes that are not needed any longer, and returns those that must be started. If a database was
+// left and is watched again, it has a new one.
 func (w *Watcher) replace(running map[*watchedNode]context.CancelFunc) (fresh []*watchedNode) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -354,7 +354,8 @@ func TestEvidenceBeginsAnewWithTheFirstConfirmation(t *testing.T) {
 	})
 }
 
-// The subscription moves to a new connection, which ends before anything is confirmed there. From then on nothing is announced.
+// The subscription moves to a new connection, which ends before anything is confirmed there. From then on nothing is
+// announced.
 func TestASubscriptionThatIsLostWhileItMovesWakes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var renewed atomic.Bool

@@ -44,8 +44,8 @@ type Timing struct {
 }
 
 // Certain returns how long after a renewal new work may start. Work that starts then and takes at most LongestCreate
-// ends before other replicas may take the Lease. A Lease that is too short for that is divided into equal parts, for the
-// work to start and to end.
+// ends before other replicas may take the Lease. A Lease that is too short for that is divided into equal parts, for
+// the work to start and to end.
 func (t Timing) Certain() time.Duration {
 	usable := t.LeaseDuration - reserve
 	return min(t.RenewDeadline, usable-min(LongestCreate, usable/2))
@@ -83,10 +83,10 @@ func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 	return l.write(ctx, record, l.Interface.Create)
 }
 
-// Update implements resourcelock.Interface. It does not release a Lease that was not renewed in time: client-go releases
-// also after a failed renewal, while creates may be in flight, and others would take the Lease immediately. It does not
-// renew a Lease that has expired, even if no other replica holds it now: another one may have held it in between, and
-// this process does not know what that one did.
+// Update implements resourcelock.Interface. It does not release a Lease that was not renewed in time: client-go
+// releases also after a failed renewal, while creates may be in flight, and others would take the Lease immediately. It
+// does not renew a Lease that has expired, even if no other replica holds it now: another one may have held it in
+// between, and this process does not know what that one did.
 func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return l.write(ctx, record, l.Interface.Update)
 }

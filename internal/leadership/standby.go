@@ -51,8 +51,8 @@ func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	}
 }
 
-// sighting is the renewal of the Lease that a standby has last seen, and when it first saw it. The zero value means that
-// nobody holds the Lease.
+// sighting is the renewal of the Lease that a standby has last seen, and when it first saw it. The zero value means
+// that nobody holds the Lease.
 type sighting struct {
 	holder  string
 	renewed time.Time

@@ -287,7 +287,8 @@ func TestLeaseThatWasTakenWithoutAnAnswerIsOurs(t *testing.T) {
 	})
 }
 
-// Somebody deletes the Lease. Its holder creates it again, and a standby takes it only once the last renewal has expired.
+// Somebody deletes the Lease. Its holder creates it again, and a standby takes it only once the last renewal has
+// expired.
 func TestDeletedLeaseIsStillHeld(t *testing.T) {
 	bubble.Each(t, timings, func(t *testing.T, g Gomega, timing Timing) {
 		lease := newStored()

@@ -124,8 +124,8 @@ type Registry interface {
 	prometheus.Gatherer
 }
 
-// With returns the registry with the metrics of the ScaledJobs. They are not registered: a registry copies, hashes and sorts
-// each of the hundreds of thousands of series at each scrape.
+// With returns the registry with the metrics of the ScaledJobs. They are not registered: a registry copies, hashes and
+// sorts each of the hundreds of thousands of series at each scrape.
 func (m *Metrics) With(registry Registry) Registry { return withScaledJobs{registry, m} }
 
 type withScaledJobs struct {
@@ -214,7 +214,8 @@ const modeEvents = "Events"
 // allModes are the values of the label mode.
 var allModes = []string{modeEvents, "Tracking", "Polling"}
 
-// collectStates adds the metrics with labels of their own: the mode, the conditions, the refused creates and the outcomes.
+// collectStates adds the metrics with labels of their own: the mode, the conditions, the refused creates and the
+// outcomes.
 func (s *series) collectStates(to *gathering, labels []*dto.LabelPair) {
 	for _, mode := range allModes {
 		if s.mode != "" {

@@ -92,8 +92,8 @@ type Sample struct {
 	Read   bool
 	// Desired is the number of Jobs that should be active; if nil, the series keeps its value.
 	Desired *int32
-	// Active is the number of unfinished Jobs, Pending the number of those without a ready Pod, and Suspended the number of
-	// those that are suspended.
+	// Active is the number of unfinished Jobs, Pending the number of those without a ready Pod, and Suspended the number
+	// of those that are suspended.
 	Active, Pending, Suspended int32
 	// Max is the maximum number of active Jobs. Suspend is true while creation is suspended.
 	Max     int32
@@ -163,8 +163,8 @@ func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 	s.count(sample.Failed)
 }
 
-// setQueues sets the values of the queues. Those with the same label share a series, with the sum of their depths and the
-// earliest of their times.
+// setQueues sets the values of the queues. Those with the same label share a series, with the sum of their depths and
+// the earliest of their times.
 func (s *series) setQueues(queues []QueueSample, label func(key string) string) {
 	s.queues = nil
 	for _, queue := range queues {

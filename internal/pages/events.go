@@ -21,8 +21,8 @@ import (
 
 const (
 	// eventsEach is how many events about one namespace are sent at the same time, and eventsAtOnce how many about all. An
-	// admission webhook may make each of them slow, and the API server handles a limited number of requests of the operator
-	// at a time, of which creates of Jobs and renewals of the Lease are some.
+	// admission webhook may make each of them slow, and the API server handles a limited number of requests of the
+	// operator at a time, of which creates of Jobs and renewals of the Lease are some.
 	eventsEach   = 2
 	eventsAtOnce = 64
 	// eventWait is how long an event waits to be sent. Then it is dropped.
@@ -34,8 +34,8 @@ const (
 	eventPause = time.Minute
 )
 
-// LimitEvents is a transport that sends few events at the same time, and drops those that take too long. It does not change
-// other requests.
+// LimitEvents is a transport that sends few events at the same time, and drops those that take too long. It does not
+// change other requests.
 func LimitEvents(next http.RoundTripper) http.RoundTripper {
 	return &limitEvents{next: next, all: make(chan struct{}, eventsAtOnce), of: map[string]*eventSlots{}}
 }
@@ -160,8 +160,8 @@ func (f *limitEvents) pause(namespace string) {
 
 func (p *eventSlots) pauses() bool { return time.Now().Before(p.resume) }
 
-// dropped answers an event that is not sent. After an error of another kind client-go would keep the event, and try again
-// for minutes.
+// dropped answers an event that is not sent. After an error of another kind client-go would keep the event, and try
+// again for minutes.
 func dropped(request *http.Request) (*http.Response, error) {
 	if request.Body != nil {
 		_ = request.Body.Close()

@@ -18,8 +18,8 @@ const (
 	most = 500
 	// maxBytes is the maximum size of the answer with a page of several objects.
 	maxBytes = 8 << 20
-	// The number of objects is divided by shrinkFactor if the answer is larger. Otherwise it grows by one in growthFraction,
-	// so that few answers are too large.
+	// The number of objects is divided by shrinkFactor if the answer is larger. Otherwise it grows by one in
+	// growthFraction, so that few answers are too large.
 	shrinkFactor   = 4
 	growthFraction = 8
 )
@@ -27,8 +27,8 @@ const (
 // ErrTooLarge means that a page of several objects is larger than it may be.
 var ErrTooLarge = errors.New("the page is larger than the operator reads at once")
 
-// LimitResponseSize is a transport that fails requests for pages of several objects with ErrTooLarge if the answer is too large.
-// A page of one object has no bound here: etcd has one.
+// LimitResponseSize is a transport that fails requests for pages of several objects with ErrTooLarge if the answer is
+// too large. A page of one object has no bound here: etcd has one.
 func LimitResponseSize(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(request)

@@ -15,9 +15,9 @@ import (
 )
 
 // Source returns a source for an informer that holds objects whole only one page at a time, and strips each page. The
-// informer by itself would ask the API server to stream the list as the beginning of a watch, which takes more CPU time,
-// or, where the API server does not do that, ask for the whole list at once. The pages come from the newest version, so
-// they are at least as new as asked for.
+// informer by itself would ask the API server to stream the list as the beginning of a watch, which takes more CPU
+// time, or, where the API server does not do that, ask for the whole list at once. The pages come from the newest
+// version, so they are at least as new as asked for.
 func Source(source toolscache.ListerWatcher, strip toolscache.TransformFunc, log logr.Logger) toolscache.ListerWatcher {
 	from := toolscache.ToListerWatcherWithContext(source)
 	return paged{&toolscache.ListWatch{

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package policy converts the spec of a ScaledJob into the scaling policy of package scaling, which does not depend on the
-// types of the API. The operator and the command line decide by the same policy.
+// Package policy converts the spec of a ScaledJob into the scaling policy of package scaling, which does not depend on
+// the types of the API. The operator and the command line decide by the same policy.
 package policy
 
 import (

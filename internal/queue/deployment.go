@@ -90,8 +90,8 @@ func (r *Reader) observeAll(ctx context.Context, source Source) ([]Count, error)
 	return counts, nil
 }
 
-// confirm returns an error unless a part, which was read, is still known to be where it was read: the operator may have been
-// stopped in between, and another server may have become the master.
+// confirm returns an error unless a part, which was read, is still known to be where it was read: the operator may have
+// been stopped in between, and another server may have become the master.
 func (r *Reader) confirm(is part) error {
 	at, err := r.directory.Route(is.Endpoint, is.Queues[0].Key)
 	switch {
@@ -103,10 +103,10 @@ func (r *Reader) confirm(is part) error {
 	return nil
 }
 
-// split splits a source into parts, in the order in which they are to be read: those with only queues in progress first,
-// and those without any last. A message that is taken meanwhile may then count nowhere. It may count twice only if a worker
-// gives it back meanwhile, or if it moves between two slots that have both kinds of queues. It asks for one route for each
-// slot: when a master is just being replaced, a second one may lead to another server.
+// split splits a source into parts, in the order in which they are to be read: those with only queues in progress
+// first, and those without any last. A message that is taken meanwhile may then count nowhere. It may count twice only
+// if a worker gives it back meanwhile, or if it moves between two slots that have both kinds of queues. It asks for one
+// route for each slot: when a master is just being replaced, a second one may lead to another server.
 func (r *Reader) split(source Source) (parts []part, err error) {
 	for i, queue := range source.Queues {
 		slot := source.slot(queue.Key)
@@ -171,8 +171,8 @@ func (r *Reader) observePart(ctx context.Context, is part) ([]Count, error) {
 	return counts, nil
 }
 
-// observeAt reads queues of one server. asking is true if their slot is being moved to it. The error names the server that
-// it is about, unless the time for the whole deployment is over.
+// observeAt reads queues of one server. asking is true if their slot is being moved to it. The error names the server
+// that it is about, unless the time for the whole deployment is over.
 func (r *Reader) observeAt(ctx context.Context, at auth.Endpoint, asking bool, source Source) ([]Count, error) {
 	counts, err := r.readFrom(ctx, server{r.pool.ConnFor(source.Tenant, at, source.Database), asking}, source)
 	if ctx.Err() != nil {

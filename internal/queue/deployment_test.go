@@ -89,8 +89,8 @@ func clusterClient(t *testing.T, s *redistest.Sharded) *redis.ClusterClient {
 	return client
 }
 
-// Of one stream, pending entries were trimmed. Of the other one, Redis does not say how many entries the group has not read.
-// Both are counted on the owner of a slot, and on the server that the slot is moved to, and not guessed.
+// Of one stream, pending entries were trimmed. Of the other one, Redis does not say how many entries the group has not
+// read. Both are counted on the owner of a slot, and on the server that the slot is moved to, and not guessed.
 func TestStreamsAreCountedWhileTheirSlotIsMoved(t *testing.T) {
 	t.Parallel()
 	const trimmed, uncertain, group = "{s}trimmed", "{s}uncertain", "workers"
@@ -129,8 +129,8 @@ func TestStreamsAreCountedWhileTheirSlotIsMoved(t *testing.T) {
 	d.eventually(read, 2, 1)
 }
 
-// Keys are read from the masters that have them, also while their slot is being moved: before, while only one of the two
-// nodes has the key, and after.
+// Keys are read from the masters that have them, also while their slot is being moved: before, while only one of the
+// two nodes has the key, and after.
 func TestKeysOfAClusterAreReadWhereTheyAre(t *testing.T) {
 	t.Parallel()
 	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
@@ -302,8 +302,8 @@ func observeAt(t *testing.T, at queue.Directory, queues ...queue.Queue) ([]queue
 	return queue.NewReader(startPool(t), at).Observe(t.Context(), source)
 }
 
-// A replica takes over from a master that moves a slot. The old master then answers MOVED, not ASK, and the node that the slot
-// was to be moved to never had this key.
+// A replica takes over from a master that moves a slot. The old master then answers MOVED, not ASK, and the node that
+// the slot was to be moved to never had this key.
 func TestMovedIsNotAsk(t *testing.T) {
 	t.Parallel()
 	old := redistest.NewScripted(t, redistest.Replies{"llen": "-MOVED 1 127.0.0.1:1\r\n"}.Script)
@@ -313,8 +313,8 @@ func TestMovedIsNotAsk(t *testing.T) {
 		HaveField("Message", ContainSubstring("is moving the slot of a key"))), "%v", counts)
 }
 
-// A worker takes a message from a slot that also has messages in progress, to a key of another slot. As the slots are not
-// read at the same moment, the message may then count nowhere, but not twice.
+// A worker takes a message from a slot that also has messages in progress, to a key of another slot. As the slots are
+// not read at the same moment, the message may then count nowhere, but not twice.
 func TestAMessageThatIsTakenToAnotherSlotDoesNotCountTwice(t *testing.T) {
 	t.Parallel()
 	const busy, waits, elsewhere = "{a}busy", "{a}waiting", "{b}busy"
@@ -345,8 +345,8 @@ func TestAMessageThatIsTakenToAnotherSlotDoesNotCountTwice(t *testing.T) {
 	g.Expect(queue.Counts(counts).Outstanding()).To(BeNumerically("<=", 1))
 }
 
-// Both lists are already on the node that their slot is moved to. A worker takes the message that waits there, just after
-// the first read.
+// Both lists are already on the node that their slot is moved to. A worker takes the message that waits there, just
+// after the first read.
 func TestAMessageThatIsTakenWhileItsSlotMovesDoesNotCountTwice(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -21,8 +21,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/bubble"
 )
 
-// heldTrips are the round trips to a server whose lists have as many messages as their names say. Each is held until it is
-// let go.
+// heldTrips are the round trips to a server whose lists have as many messages as their names say. Each is held until it
+// is let go.
 type heldTrips struct {
 	redis.Hook
 

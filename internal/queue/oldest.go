@@ -14,23 +14,24 @@ import (
 )
 
 const (
-	// oldestTimeout is how long it may take altogether to ask for the oldest messages. Messages that arrive meanwhile wait.
+	// oldestTimeout is how long it may take altogether to ask for the oldest messages. Messages that arrive meanwhile
+	// wait.
 	oldestTimeout = 250 * time.Millisecond
 	// clockSkew is how far the clock that made an ID may be ahead of the operator's.
 	clockSkew = 5 * time.Second
 )
 
-// HasOldest reports whether Redis knows when the messages of the queue have come: the entries of a stream with their IDs,
-// and the members of a sorted set with the window Due, when they became due.
+// HasOldest reports whether Redis knows when the messages of the queue have come: the entries of a stream with their
+// IDs, and the members of a sorted set with the window Due, when they became due.
 func (q Queue) HasOldest() bool {
 	return q.Type == Stream || q.Type == SortedSet && q.Window == Due
 }
 
-// Oldest returns since when the oldest outstanding message of each queue is outstanding, in the order of the queues; zero
-// if there is none, or if that can't be known. counts are the counts of the queues, and before are the previous results:
-// that of a queue stays if the server does not answer, and complete is false then. Oldest takes at most 250 ms. It asks for
-// whole messages, because no command returns only their times, and drops them. No decision depends on it, so its
-// failures do not affect other calls.
+// Oldest returns since when the oldest outstanding message of each queue is outstanding, in the order of the queues;
+// zero if there is none, or if that can't be known. counts are the counts of the queues, and before are the previous
+// results: that of a queue stays if the server does not answer, and complete is false then. Oldest takes at most 250
+// ms. It asks for whole messages, because no command returns only their times, and drops them. No decision depends on
+// it, so its failures do not affect other calls.
 func (r *Reader) Oldest(
 	ctx context.Context, source Source, counts []Count, before []time.Time,
 ) (oldest []time.Time, complete bool) {
@@ -88,8 +89,8 @@ func plausible(at, now time.Time) time.Time {
 	return at
 }
 
-// oldestCommands returns the commands whose replies have the oldest message: of a stream with a group the oldest pending
-// entry, and the first one that the group has not read.
+// oldestCommands returns the commands whose replies have the oldest message: of a stream with a group the oldest
+// pending entry, and the first one that the group has not read.
 func (q Queue) oldestCommands(count Count, now time.Time) (commands [][]any) {
 	switch {
 	case q.Type == SortedSet:

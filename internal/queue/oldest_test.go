@@ -14,7 +14,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
-// oldest returns since when the oldest message of each queue is outstanding, in seconds since 1970; 0 if that is not known.
+// oldest returns since when the oldest message of each queue is outstanding, in seconds since 1970; 0 if that is not
+// known.
 func (s *scene) oldest(queues ...queue.Queue) []int64 {
 	s.t.Helper()
 	source := queue.Source{Endpoint: s.endpoint, Queues: queues, CountLimit: countLimit}
@@ -52,7 +53,8 @@ func TestOldest(t *testing.T) {
 	s.Expect(s.oldest(jobs)).To(Equal([]int64{0}), "all done")
 }
 
-// IDs and scores may be any numbers, and a message may be larger than a reply. Then the time is not known, and the count is.
+// IDs and scores may be any numbers, and a message may be larger than a reply. Then the time is not known, and the
+// count is.
 func TestOldestOfOddMessages(t *testing.T) {
 	s := newScene(t)
 	s.reader.SetClock(halfPast)

@@ -31,8 +31,8 @@ type delivered struct {
 // inDoubt reports whether pending entries may be gone.
 func (d delivered) inDoubt() bool { return d.group != "" }
 
-// commands returns the commands that show whether the oldest pending entry is older than the first entry. XRANGE returns
-// the whole entry, because no command returns only its ID.
+// commands returns the commands that show whether the oldest pending entry is older than the first entry. XRANGE
+// returns the whole entry, because no command returns only its ID.
 func (d delivered) commands(key string) [][]any {
 	return [][]any{{"xpending", key, d.group}, {"xrange", key, "-", "+", "count", 1}}
 }
@@ -122,8 +122,8 @@ func (e *entries) oldest(ctx context.Context, of delivered) (pending span, first
 	return pending, first, err
 }
 
-// countPending counts the pending entries with IDs in a span, until there are limit of them. It reads pages until the time is up, but at
-// least one. partial reports whether there may be more.
+// countPending counts the pending entries with IDs in a span, until there are limit of them. It reads pages until the
+// time is up, but at least one. partial reports whether there may be more.
 func (e *entries) countPending(ctx context.Context, group string, in span, limit int64, until time.Time) (counted int64, partial bool, err error) {
 	for counted < limit && !in.last.before(in.first) {
 		replies, err := e.ask(ctx, []any{"xpending", e.key, group, in.first.String(), in.last.String(), pendingPerPage})

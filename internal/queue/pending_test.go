@@ -109,7 +109,8 @@ func TestManyPendingEntriesAreCountedInPages(t *testing.T) {
 	s.Expect(s.calls("xpending")).To(Equal(3), "more make no difference")
 }
 
-// Users of earlier versions may not run XPENDING. Then everything counts as before, and the server is not asked again soon.
+// Users of earlier versions may not run XPENDING. Then everything counts as before, and the server is not asked again
+// soon.
 func TestPendingEntriesCountWhereTheServerForbidsToAsk(t *testing.T) {
 	s := newScene(t)
 	s.readAll(5)

@@ -201,8 +201,8 @@ func (e *entries) count(ctx context.Context, b backlog, limit int64, until time.
 	return min(counted, wanted), wanted < b.most || counted < wanted, nil
 }
 
-// after returns the number of entries after an ID, counted up to most, and the ID of the last of them. The commands along
-// are sent once: one of their replies may be what is too large.
+// after returns the number of entries after an ID, counted up to most, and the ID of the last of them. The commands
+// along are sent once: one of their replies may be what is too large.
 func (e *entries) after(ctx context.Context, id string, most int64) (found int64, last string, err error) {
 	page := []any{"xrange", e.key, "(" + id, "+", "count", most}
 	replies, err := e.ask(ctx, slices.Concat([][]any{page}, e.along)...)
@@ -216,7 +216,8 @@ func (e *entries) after(ctx context.Context, id string, most int64) (found int64
 	return lastEntry(replies[0], most)
 }
 
-// lastEntry returns the number of entries in the reply to XRANGE, or to XPENDING for a range, and the ID of the last one.
+// lastEntry returns the number of entries in the reply to XRANGE, or to XPENDING for a range, and the ID of the last
+// one.
 func lastEntry(reply any, most int64) (found int64, last string, err error) {
 	entries, err := list(reply)
 	if err != nil || len(entries) == 0 {

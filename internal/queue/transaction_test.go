@@ -33,7 +33,8 @@ func TestRefusedTransactionsAreNotTriedAgainSoon(t *testing.T) {
 	}
 }
 
-// Who is busy, or loads its data, takes transactions again afterwards. A server without transactions is not asked again.
+// Who is busy, or loads its data, takes transactions again afterwards. A server without transactions is not asked
+// again.
 func TestOnlyServersWithoutTransactionsAreReadWithoutThem(t *testing.T) {
 	t.Parallel()
 	for refusal, again := range map[string]bool{

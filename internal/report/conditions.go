@@ -55,8 +55,8 @@ func set(status *scaledjobv1.ScaledJobStatus, kind string, is Condition) {
 	})
 }
 
-// setSteady is set, but keeps the message if only that has changed and refresh is false: the words of the API server may
-// hold numbers that change with each request. It does not keep the one that the API server has not said anything.
+// setSteady is set, but keeps the message if only that has changed and refresh is false: the words of the API server
+// may hold numbers that change with each request. It does not keep the one that the API server has not said anything.
 func setSteady(status *scaledjobv1.ScaledJobStatus, kind string, is Condition, refresh bool) {
 	before := apimeta.FindStatusCondition(status.Conditions, kind)
 	same := before != nil && before.Reason == is.Reason && before.ObservedGeneration == status.ObservedGeneration
@@ -182,8 +182,8 @@ func queueConnected(seen *Reconciled) Condition {
 	return Condition{metav1.ConditionTrue, scaledjobv1.ReasonConnected, "The depth of the queue was read."}
 }
 
-// trimmed returns the message for a stream that has lost entries which are still pending. XAUTOCLAIM removes these whatever
-// the idle time is; with such a long one, it takes no other entry from its worker.
+// trimmed returns the message for a stream that has lost entries which are still pending. XAUTOCLAIM removes these
+// whatever the idle time is; with such a long one, it takes no other entry from its worker.
 func trimmed(from *scaledjobv1.Queue) string {
 	stream, group := quoted(from.Name), quoted(from.Stream.ConsumerGroup)
 	return "The depth of the queue was read. But the consumer group " + group + " has pending entries that no longer exist in the stream " +

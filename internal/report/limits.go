@@ -43,8 +43,8 @@ func aboutCreates(reason string) bool {
 	return reason == scaledjobv1.ReasonCreateRefused || reason == scaledjobv1.ReasonCreateFailing
 }
 
-// FailuresBefore returns the number of failed creates from which a restarted operator counts on: one less than those from
-// which on Ready is False, if it is because of them. So the next failure continues them.
+// FailuresBefore returns the number of failed creates from which a restarted operator counts on: one less than those
+// from which on Ready is False, if it is because of them. So the next failure continues them.
 func FailuresBefore(status *scaledjobv1.ScaledJobStatus) int {
 	is := apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionReady)
 	if is != nil && is.Status == metav1.ConditionFalse && aboutCreates(is.Reason) {
@@ -163,7 +163,8 @@ func suspended(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
 		len(seen.Jobs.Active), sj.Namespace)
 }
 
-// lacksJobs reports whether Jobs that do not start, or are being deleted for long, take the places of Jobs that are due.
+// lacksJobs reports whether Jobs that do not start, or are being deleted for long, take the places of Jobs that are
+// due.
 func (r *Reconciled) lacksJobs() bool {
 	stuck := r.NotReady.Unstarted + r.NotReady.Terminating
 	return r.Desired != nil && stuck > 0 && int(*r.Desired) > len(r.Jobs.Active)+r.Created-stuck

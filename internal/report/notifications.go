@@ -13,7 +13,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
 
-// Tracks is in the message of NotificationsActive while Redis tracks the keys, also before the first change that it reports.
+// Tracks is in the message of NotificationsActive while Redis tracks the keys, also before the first change that it
+// reports.
 const Tracks = "Redis tracks the keys"
 
 // otherSource is the end of all messages for states without notifications: how the operator learns of growth then.

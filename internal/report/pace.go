@@ -27,8 +27,8 @@ const (
 
 // pace delays the writes of statuses in which only numbers have changed. Such a write costs the API server as much as
 // several creates of Jobs. So the more of them a namespace had just before, the later is the next one: each ScaledJob
-// is then written less often, and the writes of a burst come when its Jobs are there. The namespaces share the time. The
-// zero value is ready for use. pace is safe for concurrent use.
+// is then written less often, and the writes of a burst come when its Jobs are there. The namespaces share the time.
+// The zero value is ready for use. pace is safe for concurrent use.
 type pace struct {
 	mu  sync.Mutex
 	all map[string]*load
@@ -36,7 +36,8 @@ type pace struct {
 
 // load is what the writes of a namespace take.
 type load struct {
-	// factor is by how much the delay is longer. It was so at a time, and becomes less by the factor e in each numbersDelay.
+	// factor is by how much the delay is longer. It was so at a time, and becomes less by the factor e in each
+	// numbersDelay.
 	factor float64
 	at     time.Time
 	// took is the mean duration of the last writes.

@@ -13,8 +13,8 @@ import (
 )
 
 // SameStatus reports whether two statuses are the same. Each reconcile asks for it, and comparing by reflection takes
-// longer than all the rest of a reconcile that finds nothing to do. ClaimedJobs and PendingEntries do not count: they change
-// while all else stays, and no status is written because of them alone.
+// longer than all the rest of a reconcile that finds nothing to do. ClaimedJobs and PendingEntries do not count: they
+// change while all else stays, and no status is written because of them alone.
 func SameStatus(a, b *scaledjobv1.ScaledJobStatus) bool {
 	return a.ObservedGeneration == b.ObservedGeneration &&
 		a.Queue == b.Queue && a.Mode == b.Mode && equalCounts(a, b) && a.LastScaleTime.Equal(b.LastScaleTime) &&
@@ -34,8 +34,8 @@ func equalQueues(a, b scaledjobv1.QueueStatus) bool {
 		closeTimes(a.OldestMessageTime, b.OldestMessageTime)
 }
 
-// leastDifference is the difference between two times of messages from which on a status is written because of it. These times
-// change while a queue is in balance, and would cause writes all the time.
+// leastDifference is the difference between two times of messages from which on a status is written because of it.
+// These times change while a queue is in balance, and would cause writes all the time.
 const leastDifference = time.Minute
 
 // closeTimes reports whether two times of messages differ by less than that.

@@ -128,8 +128,8 @@ func Status(
 	return status
 }
 
-// next returns a copy of the previous status, for the current generation. It has only the conditions that this version of
-// the operator knows: a write would adopt those of other field managers, and keep those of earlier versions.
+// next returns a copy of the previous status, for the current generation. It has only the conditions that this version
+// of the operator knows: a write would adopt those of other field managers, and keep those of earlier versions.
 func next(sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus) *scaledjobv1.ScaledJobStatus {
 	status := before.DeepCopy()
 	status.ObservedGeneration = sj.Generation

@@ -188,7 +188,8 @@ func TestStatusComesBackAsItWasWritten(t *testing.T) {
 	g.Expect(SameStatus(written, &back)).To(BeTrue())
 }
 
-// BenchmarkStatus measures the status after a reconcile that found nothing to do, and the comparison with the one before.
+// BenchmarkStatus measures the status after a reconcile that found nothing to do, and the comparison with the one
+// before.
 func BenchmarkStatus(b *testing.B) {
 	sj := &scaledjobv1.ScaledJob{}
 	seen := Reconciled{Depth: new(int64(3)), Desired: new(int32(3)), Queues: []scaledjobv1.QueueStatus{{Name: "emails", Depth: new(int64(3))}}}

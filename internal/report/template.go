@@ -42,8 +42,8 @@ func accepted(warnings []string) *Condition {
 	}
 }
 
-// Checked returns the condition for the answer to the dry run, and its warnings. It is False only if the answer is about
-// the template: a quota, a missing permission or an unavailable API server may allow the next Job.
+// Checked returns the condition for the answer to the dry run, and its warnings. It is False only if the answer is
+// about the template: a quota, a missing permission or an unavailable API server may allow the next Job.
 func Checked(err error, warnings []string) *Condition {
 	if err == nil {
 		return accepted(warnings)
@@ -70,9 +70,9 @@ func rejected(answer admission.Answer) *Condition {
 	}
 }
 
-// Tried returns the condition after creates, which prove more than a dry run: checked is the result of that, and known the
-// condition in the status; each may be nil. A created Job shows that the API server accepts the template, and a refusal
-// that blames the template shows that it does not.
+// Tried returns the condition after creates, which prove more than a dry run: checked is the result of that, and known
+// the condition in the status; each may be nil. A created Job shows that the API server accepts the template, and a
+// refusal that blames the template shows that it does not.
 func Tried(created int, refusal admission.Answer, checked *Condition, known *metav1.Condition) *Condition {
 	switch {
 	case created == 0 && refusal.BlamesTemplate():

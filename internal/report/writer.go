@@ -39,8 +39,8 @@ type StatusRecord struct {
 	written  *scaledjobv1.ScaledJobStatus
 	// changes limits the rate at which changes of conditions are written.
 	changes *rate.Limiter
-	// waits is true if the computed status differs from the written one, and due is from when on it may be written, if only
-	// numbers have changed.
+	// waits is true if the computed status differs from the written one, and due is from when on it may be written, if
+	// only numbers have changed.
 	waits bool
 	due   time.Time
 	// retry delays writes after failures. Creating Jobs does not wait for them.
@@ -148,8 +148,8 @@ func (r *StatusRecord) share(sj *scaledjobv1.ScaledJob, same *scaledjobv1.Scaled
 }
 
 // wait returns how long the write of a changed status is delayed. If conditions have changed, it is urgent, and is not
-// delayed unless there were many writes. If only numbers have changed, or if another reconcile follows immediately, it is
-// late.
+// delayed unless there were many writes. If only numbers have changed, or if another reconcile follows immediately, it
+// is late.
 func (r *StatusRecord) wait(urgent, more bool, now time.Time) time.Duration {
 	if urgent && !more && r.changes.TokensAt(now) >= 1 {
 		return 0
@@ -157,8 +157,8 @@ func (r *StatusRecord) wait(urgent, more bool, now time.Time) time.Duration {
 	return max(0, r.due.Sub(now))
 }
 
-// apply applies the whole status, and records what the answer shows. A new ScaledJob of the same name gets the status too,
-// until the first reconcile of it: the API server does not compare the UID.
+// apply applies the whole status, and records what the answer shows. A new ScaledJob of the same name gets the status
+// too, until the first reconcile of it: the API server does not compare the UID.
 func (w *StatusWriter) apply(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, record *StatusRecord, status *scaledjobv1.ScaledJobStatus,
 ) (err error) {

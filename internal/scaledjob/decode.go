@@ -74,9 +74,9 @@ func (s *ScaledJob) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// decodeSpec decodes a spec. If that has unknown fields or values, decodeSpec also returns the rest. It leaves out those
-// in the template of the Jobs: which fields a Job has is up to Kubernetes. The decoder notes no more than 100 unknown
-// fields, so those in the template, which is decoded apart, hide no others.
+// decodeSpec decodes a spec. If that has unknown fields or values, decodeSpec also returns the rest. It leaves out
+// those in the template of the Jobs: which fields a Job has is up to Kubernetes. The decoder notes no more than 100
+// unknown fields, so those in the template, which is decoded apart, hide no others.
 func decodeSpec(data []byte) (scaledjobv1.ScaledJobSpec, Template, error) {
 	var known struct {
 		scaledjobv1.ScaledJobSpec `json:",inline"`

@@ -14,8 +14,8 @@ import (
 )
 
 // endpointOf returns the Redis server or deployment of a ScaledJob in a namespace, and the database number. It returns
-// an [*failure.Error] if an address does not have the form host:port, or if there are credentials and nothing says whether
-// TLS protects them.
+// an [*failure.Error] if an address does not have the form host:port, or if there are credentials and nothing says
+// whether TLS protects them.
 func endpointOf(namespace string, spec *scaledjobv1.ScaledJobSpec) (endpoint auth.Endpoint, database int, err error) {
 	redis := spec.Redis
 	if redis == nil {
@@ -76,9 +76,9 @@ func sentinelsOf(given *scaledjobv1.RedisSentinelAccess) (with auth.Sentinels, e
 	return with, err
 }
 
-// access converts the credentials and the TLS settings of a field, each of which may be nil. The CRD requires TLS settings
-// with credentials, but objects stored under an older CRD may have none: Kubernetes drops a tls: without a value. Nobody
-// has then said that the password may be sent in clear text.
+// access converts the credentials and the TLS settings of a field, each of which may be nil. The CRD requires TLS
+// settings with credentials, but objects stored under an older CRD may have none: Kubernetes drops a tls: without a
+// value. Nobody has then said that the password may be sent in clear text.
 func access(field string, with *scaledjobv1.RedisAuth, by *scaledjobv1.RedisTLS) (
 	username string, password auth.SecretKey, tls auth.TLS, err error,
 ) {

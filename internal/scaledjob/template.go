@@ -20,8 +20,8 @@ import (
 const (
 	// maxTemplate is the size of a template as JSON up to which it is used. The cache keeps it in this form.
 	maxTemplate = 64 << 10
-	// maxObjects is the number of JSON objects in a template, or of opening braces in its texts, up to which it is used. Each
-	// object may be two bytes of JSON, and hundreds when it is decoded, at the same time on each worker.
+	// maxObjects is the number of JSON objects in a template, or of opening braces in its texts, up to which it is used.
+	// Each object may be two bytes of JSON, and hundreds when it is decoded, at the same time on each worker.
 	maxObjects = 5_000
 )
 

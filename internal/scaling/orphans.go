@@ -54,8 +54,8 @@ func (o *orphans) saw(inProgress, active int64, probes []int64, now time.Time) (
 	return max(0, before-o.known)
 }
 
-// excess returns for how many Jobs messages are in progress beyond those that the unfinished Jobs can hold. What the Jobs
-// that were created for orphans hold are orphans.
+// excess returns for how many Jobs messages are in progress beyond those that the unfinished Jobs can hold. What the
+// Jobs that were created for orphans hold are orphans.
 func (o *orphans) excess(inProgress, active int64) int64 {
 	return max(0, inProgress-active+int64(len(o.probes)))
 }

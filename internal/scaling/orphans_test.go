@@ -113,8 +113,8 @@ func TestHasShrunk(t *testing.T) {
 	}
 }
 
-// An orphan that leaves shows that a Job for it was of use, which lets two more be created. The limit ends for the others as
-// soon as all that are due may be created.
+// An orphan that leaves shows that a Job for it was of use, which lets two more be created. The limit ends for the
+// others as soon as all that are due may be created.
 func TestOrphansAreNoneOnceAllTheirJobsMayBeCreated(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ due, free, allowed, orphaned int64 }{{4, 0, 2, 4}, {3, 0, 2, 4}, {2, 0, 2, 0}, {3, 1, 3, 0}, {2, 2, 2, 4}} {

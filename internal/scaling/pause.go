@@ -98,8 +98,8 @@ type Pause struct {
 	stillSince time.Time
 }
 
-// ResumePause restores the pause after a restart. was is its reason, and next is when the next probe is due, according to
-// the status.
+// ResumePause restores the pause after a restart. was is its reason, and next is when the next probe is due, according
+// to the status.
 func ResumePause(was PauseReason, next, now time.Time) Pause {
 	var p Pause
 	switch was {
@@ -263,8 +263,8 @@ func (p *Pause) Orphaned() int64 { return p.orphans.known }
 // the queue was last observed.
 func (p *Pause) Probes() []int64 { return p.orphans.probes }
 
-// Allowed returns how many of the Jobs that are due may be created now. free is how many of them are not due for orphaned
-// messages.
+// Allowed returns how many of the Jobs that are due may be created now. free is how many of them are not due for
+// orphaned messages.
 func (p *Pause) Allowed(due, free int64, now time.Time) int64 {
 	limited := p.limited(due, free)
 	allowed := p.probes.allowed(now, p.reason != NotPaused)

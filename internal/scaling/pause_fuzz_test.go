@@ -52,8 +52,8 @@ func FuzzPause(f *testing.F) {
 	})
 }
 
-// FuzzResumePause starts with any status, written by any clock: the next probe is due within ProbeInterval, and there is
-// no pause that the status does not report.
+// FuzzResumePause starts with any status, written by any clock: the next probe is due within ProbeInterval, and there
+// is no pause that the status does not report.
 func FuzzResumePause(f *testing.F) {
 	f.Add("JobsFailing", int64(-5))
 	f.Add("NoProgress", int64(7200))

@@ -368,8 +368,8 @@ func TestTroubleIsForgottenAfterLong(t *testing.T) {
 	l.expectNoPause()
 }
 
-// Failed Jobs whose messages have left the queue are distinguished from others: they were there when one left, or follow such
-// a Job without a success in between.
+// Failed Jobs whose messages have left the queue are distinguished from others: they were there when one left, or
+// follow such a Job without a success in between.
 func TestConsumedMessages(t *testing.T) {
 	l := inParallel(t, 100)
 	fails := func(ordinal int64, consumed bool) {
@@ -421,8 +421,9 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// In any sequence, the next probe is due within thirty seconds and for a reason, three consecutive failures cause a pause,
-// and during one no more than four probes and one for each thirty seconds are created that no success has earned.
+// In any sequence, the next probe is due within thirty seconds and for a reason, three consecutive failures cause a
+// pause, and during one no more than four probes and one for each thirty seconds are created that no success has
+// earned.
 func TestPausesAreBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -175,8 +175,8 @@ func simulate(t *testing.T, minimum, maximum int32, sources map[string]source, t
 	bubble.Each(t, sources, func(t *testing.T, _ Gomega, from source) { test(newSimulation(t, from, minimum, maximum)) })
 }
 
-// A worker that crashes after it has taken its message loses at most four messages soon after each other, and then two a
-// minute.
+// A worker that crashes after it has taken its message loses at most four messages soon after each other, and then two
+// a minute.
 func TestABrokenImageBurnsFewMessages(t *testing.T) {
 	simulate(t, 0, 3, sources, func(s *simulation) {
 		s.keeps = false

@@ -29,7 +29,8 @@ const (
 	churnTurns    = 3
 )
 
-// churn is the workers of a ScaledJob. Nothing else finishes its Jobs, because here no controller of Kubernetes touches them.
+// churn is the workers of a ScaledJob. Nothing else finishes its Jobs, because here no controller of Kubernetes touches
+// them.
 type churn struct {
 	*subject
 

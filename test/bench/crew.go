@@ -33,8 +33,8 @@ const (
 	jobsKept = int32(100)
 )
 
-// crews has workers take their message off the list when they begin. It returns how many seconds pass until all messages
-// are processed, and the surplus of both.
+// crews has workers take their message off the list when they begin. It returns how many seconds pass until all
+// messages are processed, and the surplus of both.
 func (p *pair) crews(ctx context.Context, rounds int) (lasted, surplus values, err error) {
 	lasted, surplus = values{}, values{}
 	for round, offset := range offsets(rounds, p.interval) {
@@ -91,8 +91,8 @@ func (p *pair) serveAll(ctx context.Context, of, member *subject, offset time.Du
 	return took, errors.Join(err, errorOf(ctx, process), process.Kill())
 }
 
-// crew is the workers in the Jobs of a ScaledJob, in place of those in Pods, and of the controllers of Kubernetes, which
-// do not run here.
+// crew is the workers in the Jobs of a ScaledJob, in place of those in Pods, and of the controllers of Kubernetes,
+// which do not run here.
 type crew struct {
 	*subject
 

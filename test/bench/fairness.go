@@ -70,7 +70,8 @@ type single struct {
 	pushed time.Time
 }
 
-// pushDuringBurst adds the milliseconds that the Jobs of single messages took which came while Jobs of the burst were made.
+// pushDuringBurst adds the milliseconds that the Jobs of single messages took which came while Jobs of the burst were
+// made.
 func (p *pair) pushDuringBurst(ctx context.Context, others subjects, took values) error {
 	var lasted time.Duration
 	var singles []single

@@ -26,9 +26,9 @@ const (
 // faults are the figures of a measurement that are too slow, by their works, and why.
 type faults map[string]error
 
-// guard fails if the operator has become slower, compared with the minimal loop in the same run, than it was in the committed
-// results. It measures what is too slow again, and fails for what was too slow each time. Only ratios are compared, so the
-// machine may be another one, but should have the same number of cores.
+// guard fails if the operator has become slower, compared with the minimal loop in the same run, than it was in the
+// committed results. It measures what is too slow again, and fails for what was too slow each time. Only ratios are
+// compared, so the machine may be another one, but should have the same number of cores.
 func guard(committed []*results.Run, names []string, measure func(names []string) (*results.Run, error)) error {
 	left := map[string]faults{}
 	for try := range tries {

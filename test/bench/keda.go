@@ -92,8 +92,8 @@ func (t *tally) figures() (all []results.Figure) {
 	return all
 }
 
-// measureKEDA has the operator, and then KEDA with each of its settings, do the same work in turns with the minimal loop.
-// No two of them run at the same time.
+// measureKEDA has the operator, and then KEDA with each of its settings, do the same work in turns with the minimal
+// loop. No two of them run at the same time.
 func measureKEDA(ctx context.Context, p *pair, only choices) ([]results.Figure, error) {
 	const roundsPart = 6
 	program, err := keda.Build(ctx, os.Stderr)
@@ -220,8 +220,8 @@ func ofRounds(all map[*subject][][]float64, part float64) values {
 }
 
 const (
-	// In a storm, so many pushes per second come to a queue that is at its limit. Each is a command of its own, and mostPiped are
-	// sent together.
+	// In a storm, so many pushes per second come to a queue that is at its limit. Each is a command of its own, and
+	// mostPiped are sent together.
 	stormPushes  = 20_000
 	stormTime    = 30 * time.Second
 	stormLimit   = int32(2)
@@ -229,7 +229,8 @@ const (
 	pushInterval = 10 * time.Millisecond
 )
 
-// storms returns how much CPU storms cost the rival, and how many pushes per second there were. The minimal loop has no limit.
+// storms returns how much CPU storms cost the rival, and how many pushes per second there were. The minimal loop has no
+// limit.
 func (p *pair) storms(ctx context.Context, rounds int) (cores, pushes []float64, err error) {
 	for round := range rounds {
 		p.shown.Status("%d messages a second, round %d of %d", stormPushes, round+1, rounds)

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures how fast messages become Jobs, on a real API server and a real Redis. The operator and a minimal
-// loop (folder loop) take turns, so that other load affects both: compare the ratios.
+// Command bench measures how fast messages become Jobs, on a real API server and a real Redis. The operator and a
+// minimal loop (folder loop) take turns, so that other load affects both: compare the ratios.
 //
 //	go run ./test/bench
 //	go run ./test/bench -measure=latency,bursts
@@ -11,9 +11,9 @@
 //	go run ./test/bench -json=results.json
 //	go run ./test/bench -guard
 //
-// It fails if the operator or the minimal loop creates another number of Jobs than there are messages. A missed target is
-// only shown: one run on a busy machine proves little. With -guard it fails if the operator became slower than it was in the
-// committed results.
+// It fails if the operator or the minimal loop creates another number of Jobs than there are messages. A missed target
+// is only shown: one run on a busy machine proves little. With -guard it fails if the operator became slower than it
+// was in the committed results.
 package main
 
 import (

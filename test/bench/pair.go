@@ -24,8 +24,8 @@ import (
 const (
 	// settleTime is how long a subject is given to create Jobs that nobody asked for.
 	settleTime = 2 * time.Second
-	// meanGap is the mean time between a sample and the next push, to the other one. In it the first one reports what it did.
-	// The gaps vary, so that samples do not fall into step with anything periodic.
+	// meanGap is the mean time between a sample and the next push, to the other one. In it the first one reports what it
+	// did. The gaps vary, so that samples do not fall into step with anything periodic.
 	meanGap = 100 * time.Millisecond
 	// burstSize messages are in a burst.
 	burstSize = 1000
@@ -35,8 +35,8 @@ const (
 	median, tail = 0.5, 0.99
 )
 
-// pair is the minimal loop and a rival, which is the operator or KEDA. They take turns with the same work, because other load
-// affects both.
+// pair is the minimal loop and a rival, which is the operator or KEDA. They take turns with the same work, because
+// other load affects both.
 type pair struct {
 	*setting
 
@@ -71,8 +71,8 @@ func (p *pair) pause(ctx context.Context, of *subject, duration, offset time.Dur
 	return sjtest.Pause(ctx, duration)
 }
 
-// latency pushes single messages to the loop and to these ScaledJobs of the rival, which has the first one. It returns how
-// many milliseconds passed until the new Job was seen, and the surplus of both.
+// latency pushes single messages to the loop and to these ScaledJobs of the rival, which has the first one. It returns
+// how many milliseconds passed until the new Job was seen, and the surplus of both.
 func (p *pair) latency(ctx context.Context, to subjects, samples int) (took, surplus values, err error) {
 	const warmUpPart = 20
 	warmUp := samples / warmUpPart
@@ -108,8 +108,8 @@ func (p *pair) latency(ctx context.Context, to subjects, samples int) (took, sur
 	return took, surplus, err
 }
 
-// adopt returns how many surplus Jobs KEDA has created so far, and pushes messages for them: KEDA takes a surplus Job for
-// that of the next message.
+// adopt returns how many surplus Jobs KEDA has created so far, and pushes messages for them: KEDA takes a surplus Job
+// for that of the next message.
 func (p *pair) adopt(ctx context.Context, of *subject) (extra float64, err error) {
 	jobs, err := p.surplus(of, nil)
 	if err != nil || jobs <= 0 {
@@ -119,9 +119,9 @@ func (p *pair) adopt(ctx context.Context, of *subject) (extra float64, err error
 	return float64(jobs), err
 }
 
-// bursts pushes many messages at once to an empty queue, and returns how many Jobs there were per second in each round, and
-// the surplus of both. The order of the rounds is random, so that the API server does not collect garbage in the turns of the
-// same one each time.
+// bursts pushes many messages at once to an empty queue, and returns how many Jobs there were per second in each round,
+// and the surplus of both. The order of the rounds is random, so that the API server does not collect garbage in the
+// turns of the same one each time.
 func (p *pair) bursts(ctx context.Context, rounds, warmUp int) (rates, surplus values, err error) {
 	rates, surplus = values{}, values{}
 	turns, offsets := rand.Perm(warmUp+rounds), offsets(warmUp+rounds, p.interval)
@@ -148,8 +148,8 @@ func (p *pair) bursts(ctx context.Context, rounds, warmUp int) (rates, surplus v
 	return rates, surplus, nil
 }
 
-// fanOut pushes one message to each of many queues, each with a ScaledJob of its own. It returns how many milliseconds passed
-// until the Job of each was seen, for each round, and the surplus of both.
+// fanOut pushes one message to each of many queues, each with a ScaledJob of its own. It returns how many milliseconds
+// passed until the Job of each was seen, for each round, and the surplus of both.
 func (p *pair) fanOut(
 	ctx context.Context, queues, rounds int, tracked bool,
 ) (took map[*subject][][]float64, surplus values, err error) {
@@ -226,8 +226,8 @@ func (p *pair) fanOutRound(
 	return err
 }
 
-// serveOneEach pushes one message to each queue, spread evenly over the time of a round, and returns how many milliseconds
-// passed until the Job of each was seen.
+// serveOneEach pushes one message to each queue, spread evenly over the time of a round, and returns how many
+// milliseconds passed until the Job of each was seen.
 func (all subjects) serveOneEach(ctx context.Context) (took []float64, err error) {
 	pushed := make([]time.Time, len(all))
 	began := time.Now()
@@ -249,8 +249,8 @@ func (all subjects) serveOneEach(ctx context.Context) (took []float64, err error
 	return took, nil
 }
 
-// finish takes all messages and Jobs of both and of these other ScaledJobs away. It returns their surplus, after the time in
-// which more Jobs could come: until the rival has polled once more.
+// finish takes all messages and Jobs of both and of these other ScaledJobs away. It returns their surplus, after the
+// time in which more Jobs could come: until the rival has polled once more.
 func (p *pair) finish(ctx context.Context, others map[*subject]subjects) (surplus map[*subject]float64, err error) {
 	if err := sjtest.Pause(ctx, p.interval+settleTime); err != nil {
 		return nil, err
@@ -293,8 +293,8 @@ func (p *pair) clear(ctx context.Context, of *subject, others subjects) error {
 	return errors.Join(p.awaitRest(ctx, others), of.deleteJobs(ctx), sjtest.Pause(ctx, settleTime))
 }
 
-// awaitRest waits until the rival is at work for its ScaledJob and for these others, knows of no message, and the operator,
-// which counts, of no Job.
+// awaitRest waits until the rival is at work for its ScaledJob and for these others, knows of no message, and the
+// operator, which counts, of no Job.
 func (p *pair) awaitRest(ctx context.Context, others subjects) error {
 	if p.interval > 0 {
 		return p.awaitKEDA(ctx, len(others)+1)
@@ -342,8 +342,8 @@ func (p *pair) remove(ctx context.Context, of *subject, others subjects) error {
 	return p.awaitKEDA(ctx, 1)
 }
 
-// offsets divides the interval into equal parts, and returns a random time in each of them, in random order. Even few of
-// them have the time until the next poll that is usual on average.
+// offsets divides the interval into equal parts, and returns a random time in each of them, in random order. Even few
+// of them have the time until the next poll that is usual on average.
 func offsets(count int, interval time.Duration) []time.Duration {
 	all := make([]time.Duration, count)
 	for i, part := range rand.Perm(count) {

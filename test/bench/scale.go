@@ -32,8 +32,8 @@ const (
 	scaleSamplesPart = 2
 	// scaleParallel ScaledJobs are created or deleted at the same time.
 	scaleParallel = 16
-	// manyScaledJobs is the number for which there are targets, and leastCreated the least number that takes long enough to
-	// create.
+	// manyScaledJobs is the number for which there are targets, and leastCreated the least number that takes long enough
+	// to create.
 	manyScaledJobs, leastCreated = 10_000, 100
 )
 
@@ -168,8 +168,8 @@ func (s *scale) createReady(ctx context.Context) error {
 	return nil
 }
 
-// rest takes the CPU time of the operator while it reads each queue every 30 seconds and does nothing else, and then the memory
-// of the process. Nobody reads its metrics, which takes CPU time and memory too.
+// rest takes the CPU time of the operator while it reads each queue every 30 seconds and does nothing else, and then
+// the memory of the process. Nobody reads its metrics, which takes CPU time and memory too.
 func (s *scale) rest(ctx context.Context) error {
 	const mostMB, mostCores = 180, 0.08
 	s.shown.Status("watching %d ScaledJobs at rest", len(s.members))

@@ -18,9 +18,9 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// setting is a control plane, a Redis server, and the minimal loop and the operator at work. Both run as processes of their
-// own, as the same ServiceAccount. The operator watches only the namespace of its ScaledJobs: the Jobs of the loop cost
-// it nothing.
+// setting is a control plane, a Redis server, and the minimal loop and the operator at work. Both run as processes of
+// their own, as the same ServiceAccount. The operator watches only the namespace of its ScaledJobs: the Jobs of the
+// loop cost it nothing.
 type setting struct {
 	control *cluster.Cluster
 	redis   *redistest.Server
@@ -82,8 +82,8 @@ func (s *setting) runLoop(work, name string) (*sandbox.Process, error) {
 	return s.sandbox.Start("loop", s.file("loop"), work, s.file("kubeconfig"), s.loop.sj.Namespace, name)
 }
 
-// errorOf returns why the process has ended, and nil if it has not. The loop ends at its first error, such as a watch that
-// could not keep up.
+// errorOf returns why the process has ended, and nil if it has not. The loop ends at its first error, such as a watch
+// that could not keep up.
 func errorOf(ctx context.Context, process *sandbox.Process) error {
 	select {
 	case <-process.Exited():

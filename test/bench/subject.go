@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// waitTimeout is how long to wait for something that takes seconds at most, and patience for what takes minutes: with its
-	// limits, KEDA needs most of a minute for a thousand Jobs. On a busy machine its requests for hundreds of new ScaledJobs
-	// time out, and it repeats them.
+	// waitTimeout is how long to wait for something that takes seconds at most, and patience for what takes minutes: with
+	// its limits, KEDA needs most of a minute for a thousand Jobs. On a busy machine its requests for hundreds of new
+	// ScaledJobs time out, and it repeats them.
 	waitTimeout, patience = time.Minute, 10 * time.Minute
 	// pollInterval is how often something is looked at that sends no events, and listInterval how often many objects are
 	// listed, which costs the API server much.
@@ -47,7 +47,8 @@ func ourKind() kind {
 	}
 }
 
-// subject is a program at work for one ScaledJob: the minimal loop, the operator or KEDA. Each has a namespace to itself.
+// subject is a program at work for one ScaledJob: the minimal loop, the operator or KEDA. Each has a namespace to
+// itself.
 type subject struct {
 	name     string // in tables
 	pid      int
@@ -104,8 +105,8 @@ func newScaledJob(namespace, name, redisAddress string) *scaledjobv1.ScaledJob {
 	}
 }
 
-// sibling is the same program at work for another ScaledJob of its namespace, which has a queue of its own. The API server does
-// not know it yet.
+// sibling is the same program at work for another ScaledJob of its namespace, which has a queue of its own. The API
+// server does not know it yet.
 func (s *subject) sibling(name string) *subject {
 	other := *s
 	other.sj, other.pushed = newScaledJob(s.sj.Namespace, name, s.sj.Spec.RedisAddress), 0

@@ -33,9 +33,9 @@ func (p *pair) quantiles(work string, took values) (p50, p99 results.Figure) {
 	return results.Compare(work+", p50", "ms", reference50, ours50), results.Compare(work+", p99", "ms", reference99, ours99)
 }
 
-// measureBursts compares the rates of all rounds together, which all had the same work: their harmonic means. In a round in
-// which the API server collects garbage, it is much slower than in another one, so a median would be that of rounds with
-// or of rounds without.
+// measureBursts compares the rates of all rounds together, which all had the same work: their harmonic means. In a
+// round in which the API server collects garbage, it is much slower than in another one, so a median would be that of
+// rounds with or of rounds without.
 func measureBursts(ctx context.Context, p *pair, _ choices) ([]results.Figure, error) {
 	const warmUp = 1
 	rates, _, err := p.bursts(ctx, rounds, warmUp)

@@ -19,8 +19,8 @@
 //
 // With -alerts all is well instead: there are no faults, no restarts and no queue at its limit, Pods run, the operator
 // elects a leader and has the memory limit of the Deployment, and nothing is played first. A real Prometheus scrapes it
-// and has the alerts of config/prometheus/rules.yaml. The soak fails if one of them fires. It does not compare how much the
-// operator has grown, because the messages come without a break: some alerts wait for an hour.
+// and has the alerts of config/prometheus/rules.yaml. The soak fails if one of them fires. It does not compare how much
+// the operator has grown, because the messages come without a break: some alerts wait for an hour.
 package main
 
 import (

@@ -46,7 +46,8 @@ type queue struct {
 	runs bool
 }
 
-// newQueue makes a ScaledJob with an empty queue on the server at this address. The watch of its Jobs stays until ctx ends.
+// newQueue makes a ScaledJob with an empty queue on the server at this address. The watch of its Jobs stays until ctx
+// ends.
 func (s *soak) newQueue(ctx context.Context, name, address string, limit int32) (*queue, error) {
 	q := &queue{api: s.api, runs: s.alerts != nil, ScaledJob: &sjtest.ScaledJob{
 		API: s.api, Address: address, Namespace: s.namespace, Name: name, Queue: name,

@@ -62,8 +62,8 @@ func newClient(address string) *goredis.Client {
 
 func (s *server) close() error { return errors.Join(s.client.Close(), s.target.Close()) }
 
-// suffer has one fault of the catalogue after the other strike the server until ctx ends. It calls struck with each that
-// is over.
+// suffer has one fault of the catalogue after the other strike the server until ctx ends. It calls struck with each
+// that is over.
 func (s *server) suffer(ctx context.Context, struck func(on *server, fault faults.Fault)) error {
 	return inTurn(ctx, s.random, leastCalm, mostCalm, faults.Catalogue(), func(fault faults.Fault) error {
 		if err := s.strike(ctx, fault, lasting(fault, s.random)); err != nil {

@@ -58,7 +58,8 @@ func (s *soak) upheave(ctx context.Context, random *rand.Rand, all []upheaval) e
 	})
 }
 
-// inTurn plays one after the other with pauses before each until ctx ends, all in an order of chance, and then all again.
+// inTurn plays one after the other with pauses before each until ctx ends, all in an order of chance, and then all
+// again.
 func inTurn[T any](ctx context.Context, random *rand.Rand, least, most time.Duration, all []T, play func(T) error) error {
 	for order := []int(nil); sjtest.Pause(ctx, between(random, least, most)) == nil; order = order[1:] {
 		if len(order) == 0 {

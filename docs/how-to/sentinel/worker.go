@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command worker processes one entry of the stream STREAM for the consumer group GROUP, and ends. The sentinels SENTINELS
-// (host:port, separated by commas) name the master MASTER. JOB is the name of its Job, and of the consumer.
+// Command worker processes one entry of the stream STREAM for the consumer group GROUP, and ends. The sentinels
+// SENTINELS (host:port, separated by commas) name the master MASTER. JOB is the name of its Job, and of the consumer.
 package main
 
 import (
@@ -114,8 +114,8 @@ func (w *worker) run(stop context.Context) (code int, err error) {
 	return stopped, nil
 }
 
-// take returns the entry that this Job has already, one whose worker died, or the next one. It returns none if there was
-// none for two seconds.
+// take returns the entry that this Job has already, one whose worker died, or the next one. It returns none if there
+// was none for two seconds.
 func (w *worker) take(ctx context.Context) ([]redis.XMessage, error) {
 	entries, err := w.read(ctx, "0", -1)
 	if len(entries) > 0 || err != nil {
@@ -182,8 +182,8 @@ if #redis.call("XPENDING", stream, group, "-", "+", 1, job) == 0 then redis.call
 return id
 `)
 
-// end acknowledges and deletes the entry, if there is one, and adds it to another stream if one is named. Then it deletes
-// the consumer. All this is one step.
+// end acknowledges and deletes the entry, if there is one, and adds it to another stream if one is named. Then it
+// deletes the consumer. All this is one step.
 func (w *worker) end(ctx context.Context, id string, to ...string) error {
 	return end.Run(ctx, w.redis, append([]string{w.stream}, to...), w.group, w.job, id).Err()
 }

@@ -141,8 +141,8 @@ func (e *Environment) SetNotifications(ctx context.Context, name string, mode sc
 // Kubeconfig returns the path of a kubeconfig for the administrator of the cluster.
 func (e *Environment) Kubeconfig() string { return e.cluster.Kubeconfig() }
 
-// Stop stops what was started and removes its files, even if ctx has ended. It leaves the program of the operator, which
-// others may be running. It cleans up the user's Redis early, in case the rest is interrupted.
+// Stop stops what was started and removes its files, even if ctx has ended. It leaves the program of the operator,
+// which others may be running. It cleans up the user's Redis early, in case the rest is interrupted.
 func (e *Environment) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()

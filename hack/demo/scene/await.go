@@ -33,8 +33,8 @@ func (s Stage) await(ctx context.Context, what string, condition func([]board.Ro
 	return nil
 }
 
-// notificationsActive returns the condition, or nil while it is unknown. It is the same for all ScaledJobs, which use the
-// same Redis.
+// notificationsActive returns the condition, or nil while it is unknown. It is the same for all ScaledJobs, which use
+// the same Redis.
 func notificationsActive(rows []board.Row) *metav1.Condition {
 	return apimeta.FindStatusCondition(rows[0].ScaledJob.Status.Conditions, scaledjobv1.ConditionNotificationsActive)
 }

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command stage starts what the picture shows: a control plane, the operator, and a Redis server with its default
-// settings. It writes a file "env" for a shell, kubectl and a ScaledJob into the folder that it gets, and runs until it is
-// interrupted. The containers of the Jobs are simulated: a worker takes one message, and is done after three seconds.
+// settings. It writes a file "env" for a shell, kubectl and a ScaledJob into the folder that it gets, and runs until it
+// is interrupted. The containers of the Jobs are simulated: a worker takes one message, and is done after three
+// seconds.
 package main
 
 import (

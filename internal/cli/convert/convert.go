@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package convert converts ScaledJobs of KEDA whose triggers are Redis lists or streams into ScaledJobs of this project. It
-// is pure: its input are objects as they were given, and it says which further objects it would need.
+// Package convert converts ScaledJobs of KEDA whose triggers are Redis lists or streams into ScaledJobs of this
+// project. It is pure: its input are objects as they were given, and it says which further objects it would need.
 //
 //	manifest.go    reads objects
 //	keda.go        the types of KEDA

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxNodes is the number of values up to which an object is taken, with those that its aliases repeat: a short document can
-// stand for one that fills the memory.
+// maxNodes is the number of values up to which an object is taken, with those that its aliases repeat: a short document
+// can stand for one that fills the memory.
 const maxNodes = 100_000
 
 // Object is an object of a manifest.
@@ -50,8 +50,8 @@ func title(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// Parse reads the objects of a manifest in YAML or JSON, of one or several documents, in their order. Those of a List are
-// returned one by one. source is the name of the manifest in errors.
+// Parse reads the objects of a manifest in YAML or JSON, of one or several documents, in their order. Those of a List
+// are returned one by one. source is the name of the manifest in errors.
 func Parse(source string, manifest []byte) ([]Object, error) {
 	var objects []Object
 	decoder := yaml.NewDecoder(bytes.NewReader(manifest))
@@ -111,8 +111,8 @@ func objectsOf(source string, node *yaml.Node) ([]Object, error) {
 	return objects, nil
 }
 
-// expand returns a copy of the node in which what aliases stand for is repeated, without anchors. It lowers the budget by
-// the number of values, and returns an error if that is used up.
+// expand returns a copy of the node in which what aliases stand for is repeated, without anchors. It lowers the budget
+// by the number of values, and returns an error if that is used up.
 func expand(node *yaml.Node, budget *int) (*yaml.Node, error) {
 	if node.Kind == yaml.AliasNode {
 		return expand(node.Alias, budget)

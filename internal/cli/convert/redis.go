@@ -161,8 +161,8 @@ func (c *conversion) login(p *parameters, order []place, path, username, passwor
 	return &auth
 }
 
-// secret returns the reference to a confidential value; nil if there is none. What is in clear text is not repeated: the
-// reference is then to a Secret that the user has to make.
+// secret returns the reference to a confidential value; nil if there is none. What is in clear text is not repeated:
+// the reference is then to a Secret that the user has to make.
 func (c *conversion) secret(v value, field, path, key string) *scaledjobv1.SecretKeyReference {
 	switch {
 	case !v.isSet():

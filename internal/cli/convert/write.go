@@ -214,8 +214,8 @@ func annotate(spec *yaml.Node, path string, comments []string) {
 	}
 }
 
-// fieldOf returns the node that comments of a field, or of an item of a sequence, are at, and its value; nil if there is no
-// such field.
+// fieldOf returns the node that comments of a field, or of an item of a sequence, are at, and its value; nil if there
+// is no such field.
 func fieldOf(node *yaml.Node, part string) (at, value *yaml.Node) {
 	if i, err := strconv.Atoi(part); err == nil {
 		if node.Kind != yaml.SequenceNode || i >= len(node.Content) {

@@ -106,8 +106,8 @@ type Facts struct {
 	Quotas     []corev1.ResourceQuota
 	Jobs       []*batchv1.Job
 	Pods       []*corev1.Pod
-	// Target is what was looked at in Redis, and Redis what was seen; nil if the ScaledJob was not checked, or if Redis could
-	// not be reached. RedisFault says which value for the connection can't be used; nil if all can.
+	// Target is what was looked at in Redis, and Redis what was seen; nil if the ScaledJob was not checked, or if Redis
+	// could not be reached. RedisFault says which value for the connection can't be used; nil if all can.
 	Target     *redis.Target
 	Redis      *redis.Facts
 	RedisFault *failure.Error

@@ -17,7 +17,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// TargetOf returns what to look at for a ScaledJob, as the operator would read it. It has no passwords and certificates yet.
+// TargetOf returns what to look at for a ScaledJob, as the operator would read it. It has no passwords and certificates
+// yet.
 func TargetOf(sj *scaledjobv1.ScaledJob) *redis.Target {
 	target := &redis.Target{Addresses: []string{sj.Spec.RedisAddress}}
 	if at := sj.Spec.Redis; at != nil {
@@ -137,8 +138,8 @@ func described(chain []*x509.Certificate) string {
 	return fmt.Sprintf(" It is for %s, and valid until %s.", oneLine(some(names)), chain[0].NotAfter.UTC().Format(time.RFC3339))
 }
 
-// expiring is how long before its end a certificate is reported, unless its whole life is so short that this would be more
-// than a quarter of it: programs that renew certificates do so earlier.
+// expiring is how long before its end a certificate is reported, unless its whole life is so short that this would be
+// more than a quarter of it: programs that renew certificates do so earlier.
 const expiring = 14 * 24 * time.Hour
 
 func redisTLS(f *Facts) []Finding {

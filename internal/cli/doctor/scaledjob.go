@@ -55,8 +55,8 @@ func conditions(f *Facts) []Finding {
 	return append(found, standstill(sj)...)
 }
 
-// isOnlyPolled reports whether the operator polls although the spec asks for more. Tracking is as good as notifications, also
-// before the first change that Redis reports.
+// isOnlyPolled reports whether the operator polls although the spec asks for more. Tracking is as good as
+// notifications, also before the first change that Redis reports.
 func isOnlyPolled(sj *scaledjobv1.ScaledJob, notifications *metav1.Condition) bool {
 	return notifications.Status == metav1.ConditionFalse && notifications.Reason != scaledjobv1.ReasonDisabled &&
 		sj.Status.Mode == scaledjobv1.ModePolling && !strings.Contains(notifications.Message, report.Tracks)
@@ -216,8 +216,8 @@ func pods(f *Facts) []Finding {
 }
 
 const (
-	// endless is how long a worker may run while its queue is empty, and alone how long a container may go on after another one
-	// of its Pod has ended.
+	// endless is how long a worker may run while its queue is empty, and alone how long a container may go on after
+	// another one of its Pod has ended.
 	endless = time.Hour
 	alone   = time.Minute
 
@@ -247,8 +247,8 @@ func workersEnd(f *Facts) []Finding {
 	}}
 }
 
-// halves returns a container that ended some time ago and one that goes on; empty if there is none. Only containers that are
-// not init containers have to end.
+// halves returns a container that ended some time ago and one that goes on; empty if there is none. Only containers
+// that are not init containers have to end.
 func halves(pod *corev1.Pod, now time.Time) (ended, running string) {
 	for _, container := range pod.Status.ContainerStatuses {
 		switch state := container.State; {

@@ -21,8 +21,8 @@ var (
 	words = map[Level]string{OK: "ok       ", Unchecked: "unchecked", Warning: "warning  ", Error: "error    "}
 )
 
-// Text returns the report as text, in lines of at most width columns, except for names that are longer. Without plain, colored
-// signs stand for the levels.
+// Text returns the report as text, in lines of at most width columns, except for names that are longer. Without plain,
+// colored signs stand for the levels.
 func (r *Report) Text(width int, plain bool) string {
 	var text strings.Builder
 	marks := signs

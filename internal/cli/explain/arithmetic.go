@@ -64,8 +64,8 @@ func (e *explainer) observation() (scaling.Observation, bool) {
 	return seen, true
 }
 
-// overdue reports whether messages have waited for maxWaitSeconds. The status does not say it, but if they are few, Jobs are
-// due for them only then.
+// overdue reports whether messages have waited for maxWaitSeconds. The status does not say it, but if they are few,
+// Jobs are due for them only then.
 func (e *explainer) overdue() bool {
 	return e.sj.Spec.MaxWaitSeconds != nil && e.sj.Status.DesiredJobs != nil &&
 		*e.sj.Status.DesiredJobs > int32(min(int64(e.policy.MinReplicas)+int64(e.policy.SpareReplicas), math.MaxInt32))

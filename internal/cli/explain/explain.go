@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package explain says why a ScaledJob has as many Jobs as it has. It is pure: the objects are read by its caller, and the
-// numbers come from the status and from package scaling, by which the operator decides.
+// Package explain says why a ScaledJob has as many Jobs as it has. It is pure: the objects are read by its caller, and
+// the numbers come from the status and from package scaling, by which the operator decides.
 //
 //	explain.go     what an explanation consists of
 //	arithmetic.go  which Jobs are due, and by which formula
@@ -66,8 +66,8 @@ type Explanation struct {
 	Outstanding *int64  `json:"outstanding,omitempty"`
 	// Jobs are the Jobs by state.
 	Jobs Jobs `json:"jobs"`
-	// Arithmetic are the steps from the messages to the number of desired Jobs, and Desired is that number; absent while it
-	// is not known.
+	// Arithmetic are the steps from the messages to the number of desired Jobs, and Desired is that number; absent while
+	// it is not known.
 	Arithmetic []string `json:"arithmetic"`
 	Desired    *int32   `json:"desired,omitempty"`
 	// Why says why there are so many Jobs, and Changes what would change it.

@@ -120,7 +120,8 @@ var (
 	unreadable = []string{"You may not list Jobs: the numbers are those of the status.", "You may not list Pods: it is not known what they wait for."}
 )
 
-// situation is a ScaledJob of this spec, or a plain one, and what else is known of it: all, unless something is unreadable.
+// situation is a ScaledJob of this spec, or a plain one, and what else is known of it: all, unless something is
+// unreadable.
 type situation struct {
 	spec, status string
 	change       func(*scaledjobv1.ScaledJob)

@@ -155,8 +155,8 @@ func (e *explainer) explainPolling(interval time.Duration) {
 	e.next("%s", text)
 }
 
-// explainNotifications says why Redis sends no notifications, unless the spec asks for tracking, and that works. Whether an
-// unreachable server sends any is not the question.
+// explainNotifications says why Redis sends no notifications, unless the spec asks for tracking, and that works.
+// Whether an unreachable server sends any is not the question.
 func (e *explainer) explainNotifications() {
 	is := apimeta.FindStatusCondition(e.sj.Status.Conditions, scaledjobv1.ConditionNotificationsActive)
 	unwanted := e.sj.Spec.Notifications == scaledjobv1.NotificationsTracking && e.sj.Status.Mode == scaledjobv1.ModeTracking

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package layout lays out what the commands print: in lines of a width, in tables, and without what a terminal would not show
-// but carry out. Keys, conditions, and what Pods and servers say may hold anything.
+// Package layout lays out what the commands print: in lines of a width, in tables, and without what a terminal would
+// not show but carry out. Keys, conditions, and what Pods and servers say may hold anything.
 package layout
 
 import (
@@ -46,8 +46,8 @@ func Shorten(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// Hanging returns a text in lines of at most width columns, except for longer words. The first line begins with before, and
-// the others with as many spaces. It is only broken between words, so that commands can be copied.
+// Hanging returns a text in lines of at most width columns, except for longer words. The first line begins with before,
+// and the others with as many spaces. It is only broken between words, so that commands can be copied.
 func Hanging(before, text string, width int) string {
 	indented := ansi.StringWidth(before)
 	var lines []string

@@ -1,7 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package live draws ScaledJobs as a table on a terminal, with colors. Kubectl scaledjob top shows it, and so does the demo.
+// Package live draws ScaledJobs as a table on a terminal, with colors. Kubectl scaledjob top shows it, and so does the
+// demo.
 package live
 
 import "charm.land/lipgloss/v2"

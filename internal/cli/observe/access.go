@@ -19,8 +19,9 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
-// Access returns how to sign in to the servers of a ScaledJob, and to its sentinels, from the Secrets that the user may read. The
-// error says for people what is missing, or can't be used. Its reason is Unreachable if the API server gave no answer.
+// Access returns how to sign in to the servers of a ScaledJob, and to its sentinels, from the Secrets that the user may
+// read. The error says for people what is missing, or can't be used. Its reason is Unreachable if the API server gave
+// no answer.
 func Access(ctx context.Context, api client.Reader, sj *scaledjobv1.ScaledJob) (servers, sentinels redis.Access, err *failure.Error) {
 	resolved := scaledjob.Resolve(sj)
 	if resolved.Err != nil {

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observe reads the messages of a ScaledJob from Redis once, with the code by which the operator reads them and with
-// the permissions of the user.
+// Package observe reads the messages of a ScaledJob from Redis once, with the code by which the operator reads them and
+// with the permissions of the user.
 //
 //	access.go   how to sign in to Redis, from the Secrets
 //	observe.go  the messages
@@ -30,8 +30,8 @@ import (
 // timeout is how long a read may take altogether.
 const timeout = 10 * time.Second
 
-// Queues returns the messages of each queue of the ScaledJob, in the order of the spec. If they can't be read, why says so
-// for people, without data of the server or of Secrets.
+// Queues returns the messages of each queue of the ScaledJob, in the order of the spec. If they can't be read, why says
+// so for people, without data of the server or of Secrets.
 func Queues(ctx context.Context, api client.Reader, sj *scaledjobv1.ScaledJob) (queues []scaling.Queue, why string) {
 	resolved := scaledjob.Resolve(sj)
 	if resolved.Err != nil {

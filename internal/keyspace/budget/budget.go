@@ -12,9 +12,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// The most events that are taken each second, and at once: of one key, so that a saturated queue costs little; of all keys
-// of a namespace on all its servers together, where an event counts once for each id that it may wake; and of one server,
-// messages that nobody asked for. A server that behaves sends few of these, about keys that were just left.
+// The most events that are taken each second, and at once: of one key, so that a saturated queue costs little; of all
+// keys of a namespace on all its servers together, where an event counts once for each id that it may wake; and of one
+// server, messages that nobody asked for. A server that behaves sends few of these, about keys that were just left.
 const (
 	KeyRate          = 1_000
 	KeyBurst         = 5_000
@@ -38,8 +38,8 @@ type Namespaces struct {
 	sweepAt int
 }
 
-// Charge takes an event of a namespace. It reports whether the namespace has not taken too many. The events that are too
-// many count as well, up to another burst, so that a flood has to end before the namespace may take more.
+// Charge takes an event of a namespace. It reports whether the namespace has not taken too many. The events that are
+// too many count as well, up to another burst, so that a flood has to end before the namespace may take more.
 func (n *Namespaces) Charge(namespace string, now time.Time) bool {
 	of := n.of(namespace, now)
 	if of.AllowN(now, 1) {

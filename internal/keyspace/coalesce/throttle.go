@@ -24,11 +24,11 @@ type Wake struct {
 	After time.Duration
 }
 
-// Throttle turns requests for ids into wakes, with a minimum time between the wakes of each id. The first request after a quiet
-// time causes a wake at once, and the last request of a burst is always followed by one. A wake is delivered when it is
-// requested, with the time for which it has to wait. Who receives it keeps it for so long, merges it with an earlier one of
-// the same id, and calls [Throttle.Serve] before reading the keys. Until then, requests merge into that wake, unless they need
-// an earlier or a more urgent one.
+// Throttle turns requests for ids into wakes, with a minimum time between the wakes of each id. The first request after
+// a quiet time causes a wake at once, and the last request of a burst is always followed by one. A wake is delivered
+// when it is requested, with the time for which it has to wait. Who receives it keeps it for so long, merges it with an
+// earlier one of the same id, and calls [Throttle.Serve] before reading the keys. Until then, requests merge into that
+// wake, unless they need an earlier or a more urgent one.
 //
 // Its methods are safe for concurrent use, and none blocks.
 type Throttle struct {

@@ -190,8 +190,8 @@ func TestAnIDThatWasRemovedIsNotWoken(t *testing.T) {
 	})
 }
 
-// For any sequence of marks and reads: each mark is followed within a second by a wake that is at least as urgent, or by a
-// read, and the wakes that were waited for have the minimum distance.
+// For any sequence of marks and reads: each mark is followed within a second by a wake that is at least as urgent, or
+// by a read, and the wakes that were waited for have the minimum distance.
 func TestEveryMarkIsServed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

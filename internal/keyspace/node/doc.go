@@ -4,8 +4,8 @@
 // Package node watches the keys of one database of one Redis server, and wakes those who watch a key when it may have
 // changed.
 //
-// A [Node] has one connection and one table of keys. Each key has two columns, one for each way in which a server reports
-// changes:
+// A [Node] has one connection and one table of keys. Each key has two columns, one for each way in which a server
+// reports changes:
 //
 //	subscription   the channel __keyspace@<db>__:<key> of keyspace notifications
 //	               absent → subscribing → present → unsubscribing → absent; or denied
@@ -19,8 +19,8 @@
 //
 // The sender sends all commands that are due at once, and the next ones when all of these are answered. Replies come in
 // the order of the commands, so each belongs to the oldest command without a reply. Messages, which may come between
-// them, begin with their kind. One forbidden channel makes a server reject a whole SUBSCRIBE, so a rejected one is repeated
-// in halves until the forbidden channels are alone.
+// them, begin with their kind. One forbidden channel makes a server reject a whole SUBSCRIBE, so a rejected one is
+// repeated in halves until the forbidden channels are alone.
 //
 // # The files
 //
@@ -36,6 +36,6 @@
 // # One lock
 //
 // The lock of a Node guards its table and its session. It is held for look-ups in maps only, never during I/O, so the
-// receiver, which takes it for each message, never waits for the network, and callers have their answer at once. That is
-// why the table belongs to a lock and not to a goroutine.
+// receiver, which takes it for each message, never waits for the network, and callers have their answer at once. That
+// is why the table belongs to a lock and not to a goroutine.
 package node

@@ -74,8 +74,8 @@ func (n *Node) resume(now time.Time) {
 	}
 }
 
-// unsolicited takes messages that nobody asked for, about a key that is not subscribed to any longer, or about nil. The error
-// means that there are too many, and ends the connection. A server goes on to send what it has published before
+// unsolicited takes messages that nobody asked for, about a key that is not subscribed to any longer, or about nil. The
+// error means that there are too many, and ends the connection. A server goes on to send what it has published before
 // UNSUBSCRIBE, and may send nothing of any other channel. If it does, no channel is subscribed to for a while.
 func (n *Node) unsolicited(about *key, count int) error {
 	now := time.Now()

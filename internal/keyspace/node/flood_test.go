@@ -69,8 +69,8 @@ func idsOf(namespace string, count int) (ids []ID) {
 	return ids
 }
 
-// Who watches a key with many ids pays for each of them. When it has taken too much, the key is tracked for all who watch
-// it, and nobody's other keys are.
+// Who watches a key with many ids pays for each of them. When it has taken too much, the key is tracked for all who
+// watch it, and nobody's other keys are.
 func TestAKeyIsPaidForByAllWhoWatchIt(t *testing.T) {
 	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		n, marked := newWatched(&budget.Namespaces{}, slices.Concat(idsOf("many", 1000), idsOf("one", 1)), idsOf("one", 2))
@@ -103,8 +103,8 @@ func TestANamespaceHasOneBudgetForAllItsServers(t *testing.T) {
 	})
 }
 
-// What a server still sends of a key that is being left ends no session that another namespace needs, unless it is a flood
-// of its own.
+// What a server still sends of a key that is being left ends no session that another namespace needs, unless it is a
+// flood of its own.
 func TestTheEndOfAFloodEndsNoSession(t *testing.T) {
 	bubble.Run(t, func(_ *testing.T, g Gomega) {
 		n, _ := newWatched(&budget.Namespaces{}, idsOf("noisy", 1), idsOf("quiet", 1))

@@ -36,8 +36,9 @@ type Interest struct {
 
 // Timing has the intervals of a node, which tests shorten.
 type Timing struct {
-	// PingAfter is the time without a message before a PING on a connection that tracks keys. It is below the setting timeout
-	// of Redis, after which Redis closes a connection that sends nothing, unless that is shorter than three seconds.
+	// PingAfter is the time without a message before a PING on a connection that tracks keys. It is below the setting
+	// timeout of Redis, after which Redis closes a connection that sends nothing, unless that is shorter than three
+	// seconds.
 	PingAfter time.Duration
 	// SubscriberPingAfter is that of other connections. Redis does not close them: they have subscriptions.
 	SubscriberPingAfter time.Duration
@@ -46,8 +47,8 @@ type Timing struct {
 	// ForbiddenRetry is the wait before what the user may not do is tried again, and RefusedRetry before what was rejected
 	// for another reason.
 	ForbiddenRetry, RefusedRetry time.Duration
-	// Cooldown is how long keys with too many notifications are not subscribed to at most. After that, they must have few of
-	// them for so long until notifications count as verified again.
+	// Cooldown is how long keys with too many notifications are not subscribed to at most. After that, they must have few
+	// of them for so long until notifications count as verified again.
 	Cooldown time.Duration
 	// The time between two sessions that track keys doubles after each one that is shorter than ShortSession, up to
 	// LongestPause.
@@ -76,8 +77,8 @@ func NewSettingLock() SettingLock { return make(SettingLock, 1) }
 
 // Counter counts messages. Servers are given by name.
 type Counter interface {
-	// Received returns a function to call for each notification of a server, and Invalidated for each message about changed
-	// keys.
+	// Received returns a function to call for each notification of a server, and Invalidated for each message about
+	// changed keys.
 	Received(server string) (count func())
 	Invalidated(server string) (count func())
 }
@@ -109,8 +110,8 @@ type Options struct {
 	Wake func(id ID, cause coalesce.Cause)
 	// Budgets has how many messages each namespace may take.
 	Budgets *budget.Namespaces
-	// Configure has the recommended flags added to notify-keyspace-events if they are missing. Setting, which the nodes of one
-	// server share, is locked meanwhile.
+	// Configure has the recommended flags added to notify-keyspace-events if they are missing. Setting, which the nodes of
+	// one server share, is locked meanwhile.
 	Configure bool
 	Setting   SettingLock
 	Recorder  Recorder
@@ -262,8 +263,8 @@ func (n *Node) wake(k *key, how func(Interest) bool, cause coalesce.Cause) {
 	}
 }
 
-// WakeAll wakes all ids, because something about the server has changed, such as that it answers again: their reads may have
-// failed during the outage, and if the session has survived it, nothing else wakes them.
+// WakeAll wakes all ids, because something about the server has changed, such as that it answers again: their reads may
+// have failed during the outage, and if the session has survived it, nothing else wakes them.
 func (n *Node) WakeAll() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -337,8 +338,8 @@ func (n *Node) Run(ctx context.Context) {
 	}
 }
 
-// converse uses one connection until it ends, and its successor if the credentials change. It reports whether the server
-// has let it watch anything.
+// converse uses one connection until it ends, and its successor if the credentials change. It reports whether the
+// server has let it watch anything.
 func (n *Node) converse(ctx context.Context) (worked bool, err error) {
 	wire, err := n.options.Conn.OpenWire(ctx)
 	if err != nil {
@@ -358,8 +359,8 @@ func (n *Node) converse(ctx context.Context) (worked bool, err error) {
 	return confirmed || tracked, err
 }
 
-// end records the end of a connection: the server reports nothing any longer. If the session moves to another connection,
-// all begins there at once. Otherwise it wakes those who watched keys.
+// end records the end of a connection: the server reports nothing any longer. If the session moves to another
+// connection, all begins there at once. Otherwise it wakes those who watched keys.
 func (n *Node) end(moves bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -178,7 +178,8 @@ func on(t *testing.T, script redistest.Script, as Interest, keys ...string) *har
 	return h
 }
 
-// modern is a server of RESP3, whose other replies are those of the script; Usual of a subscription is its confirmation.
+// modern is a server of RESP3, whose other replies are those of the script; Usual of a subscription is its
+// confirmation.
 func modern(script redistest.Script) redistest.Script {
 	return func(args []string) string {
 		switch reply := script(args); {
@@ -294,8 +295,8 @@ func TestAKeyThatIsWatchedAlreadyWakesAtOnce(t *testing.T) {
 	})
 }
 
-// Over RESP2, messages are arrays. A proxy may send them as it got them, as push messages. HELLO may be unknown, in the words
-// of any proxy.
+// Over RESP2, messages are arrays. A proxy may send them as it got them, as push messages. HELLO may be unknown, in the
+// words of any proxy.
 func TestServersWithoutRESP3(t *testing.T) {
 	t.Parallel()
 	for name, hello := range map[string]string{
@@ -417,8 +418,8 @@ func (h *harness) expectNotBlocked() {
 	h.Expect(time.Since(begun)).To(BeZero())
 }
 
-// The next command of the sender fills what nobody empties. What the server sends is received meanwhile, and then the session
-// ends and the next one begins.
+// The next command of the sender fills what nobody empties. What the server sends is received meanwhile, and then the
+// session ends and the next one begins.
 func TestASendThatNobodyReadsEndsTheSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var stopped atomic.Bool
@@ -478,8 +479,8 @@ func TestAServerThatIsSlowIsWatched(t *testing.T) {
 	})
 }
 
-// A server that accepts CLIENT TRACKING and says nothing more on the connection is not taken for one that tracks keys. It is
-// tried again less and less often, and there are notifications meanwhile.
+// A server that accepts CLIENT TRACKING and says nothing more on the connection is not taken for one that tracks keys.
+// It is tried again less and less often, and there are notifications meanwhile.
 func TestAServerThatIsSilentOnceItTracks(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var tried atomic.Int32

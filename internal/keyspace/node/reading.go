@@ -137,9 +137,9 @@ func (n *Node) takeDue(now time.Time) (keys []*key) {
 	return keys
 }
 
-// lengthRead records the length of a key, which the server tracks now. It wakes those who watch it, because the key may have
-// changed since it was last read. An equal length may hide that one element was added and another one removed, so it counts
-// as growth, but not always.
+// lengthRead records the length of a key, which the server tracks now. It wakes those who watch it, because the key may
+// have changed since it was last read. An equal length may hide that one element was added and another one removed, so
+// it counts as growth, but not always.
 func (n *Node) lengthRead(name string, length int64) {
 	k := n.keys[name]
 	if k == nil || k.read.state != inFlight {

@@ -40,7 +40,8 @@ type session struct {
 	resumes bool
 
 	begun, received time.Time
-	// flight are the commands that have no complete reply yet, the oldest first. The next reply is awaited since waitsSince.
+	// flight are the commands that have no complete reply yet, the oldest first. The next reply is awaited since
+	// waitsSince.
 	flight     []*command
 	waitsSince time.Time
 	// halves are the parts of commands that were rejected as a whole.
@@ -218,7 +219,8 @@ func (s *session) confirmation(kind, channel string) error {
 	return nil
 }
 
-// confirmFirst records the first confirmation. If the session resumes one with the same server, its evidence stays valid.
+// confirmFirst records the first confirmation. If the session resumes one with the same server, its evidence stays
+// valid.
 func (s *session) confirmFirst() {
 	if s.confirmed {
 		return

@@ -12,13 +12,14 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// settingInterval is the time between two reads of the setting, which may change at any time, while the server allows to
-// read and to change it.
+// settingInterval is the time between two reads of the setting, which may change at any time, while the server allows
+// to read and to change it.
 const settingInterval = 5 * time.Second
 
-// inspectSetting reads which events the server publishes, and adds missing flags if it is configured to, until ctx is done:
-// whenever inspect is set, and periodically after that. The result is evidence for package verify. Anybody may change the
-// setting at any time, many users may not read it, and even fewer may change it. So the operator also works without an answer.
+// inspectSetting reads which events the server publishes, and adds missing flags if it is configured to, until ctx is
+// done: whenever inspect is set, and periodically after that. The result is evidence for package verify. Anybody may
+// change the setting at any time, many users may not read it, and even fewer may change it. So the operator also works
+// without an answer.
 func (n *Node) inspectSetting(ctx context.Context) {
 	var again <-chan time.Time
 	var logged verify.Setting
@@ -60,8 +61,8 @@ func (n *Node) lacksFlags(setting verify.Setting) bool {
 	return setting.Flags.WithRecommended(n.Classes()...) != setting.Flags
 }
 
-// addFlags adds missing flags, and reads the setting again, because some servers reply OK and change nothing. Meanwhile no
-// other node of the server does that, so none replaces the value that another one has just set.
+// addFlags adds missing flags, and reads the setting again, because some servers reply OK and change nothing. Meanwhile
+// no other node of the server does that, so none replaces the value that another one has just set.
 func (n *Node) addFlags(ctx context.Context) (setting verify.Setting, answered bool) {
 	select {
 	case n.options.Setting <- struct{}{}:
@@ -103,8 +104,8 @@ func (n *Node) getSetting(ctx context.Context) (setting verify.Setting, answered
 	return verify.Setting{Readable: true, Flags: verify.Flags(value), Extended: n.options.Configure}, true
 }
 
-// setSetting writes the setting, and reports whether the server rejected that. Redis has no command that adds one flag. If
-// another program changes the flags at the same moment, its change is lost, until it finds that and adds its flags
+// setSetting writes the setting, and reports whether the server rejected that. Redis has no command that adds one flag.
+// If another program changes the flags at the same moment, its change is lost, until it finds that and adds its flags
 // again, as the operator does.
 func (n *Node) setSetting(ctx context.Context, wanted verify.Flags) (refused bool) {
 	err := n.options.Conn.Ask(ctx, func(ctx context.Context, client connection.Client) error {

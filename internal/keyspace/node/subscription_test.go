@@ -87,8 +87,8 @@ func TestAnErrorToAnUnsubscribeEndsTheSession(t *testing.T) {
 	})
 }
 
-// A user may lack the permission for PING. The session does not need it. Redis closes a connection that sends nothing only
-// if it is not that of a subscriber.
+// A user may lack the permission for PING. The session does not need it. Redis closes a connection that sends nothing
+// only if it is not that of a subscriber.
 func TestARefusedPingIsAReply(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

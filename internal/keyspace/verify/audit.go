@@ -65,8 +65,8 @@ func (a *Audit) overdue(now time.Time) bool {
 	return !a.grownAt.IsZero() && now.Sub(a.grownAt) >= eventDelay
 }
 
-// Disproved reports whether the misses show that the server publishes no events for the key, or does not report its changes
-// although it tracks the key.
+// Disproved reports whether the misses show that the server publishes no events for the key, or does not report its
+// changes although it tracks the key.
 func (a *Audit) Disproved(now time.Time, key Subscription, silentUntil time.Time) bool {
 	misses := a.misses
 	if a.overdue(now) {

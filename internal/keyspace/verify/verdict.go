@@ -88,9 +88,9 @@ type Key struct {
 	Audit        *Audit
 }
 
-// Judge returns the verdict on a key of a server. wanted returns the classes of all watched keys of the server: the flags
-// for one class must not be lost when those for another are set. until is when the verdict may change although nothing else
-// happens, and zero if it does not.
+// Judge returns the verdict on a key of a server. wanted returns the classes of all watched keys of the server: the
+// flags for one class must not be lost when those for another are set. until is when the verdict may change although
+// nothing else happens, and zero if it does not.
 func Judge(server *Evidence, key Key, wanted func() []Class, now time.Time) (verdict Verdict, until time.Time) {
 	setting, heard := server.of(key.Class)
 	reason, until := key.judge(setting, heard, server.SilentUntil(key.Class, now), now)

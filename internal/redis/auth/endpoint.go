@@ -50,8 +50,8 @@ const (
 func (r Role) String() string { return [...]string{"server", "master", "node", "sentinel"}[r] }
 
 // Endpoint identifies a Redis server, or a deployment of several servers, and how to authenticate to it and verify it.
-// Endpoints are comparable, and equal endpoints share their connections. An Endpoint contains only the names of Secrets,
-// not their values; Secrets are namespaced, so an endpoint with Secrets is never shared between namespaces.
+// Endpoints are comparable, and equal endpoints share their connections. An Endpoint contains only the names of
+// Secrets, not their values; Secrets are namespaced, so an endpoint with Secrets is never shared between namespaces.
 //
 // A deployment has another mode than ModeStandalone, and no connections of its own. [Endpoint.ServerAt] and
 // [Endpoint.SentinelAt] return its servers.
@@ -62,8 +62,8 @@ type Endpoint struct {
 	// Mode says whether this is a deployment, and Role what a server must be.
 	Mode Mode
 	Role Role
-	// deployment is the deployment that a server belongs to; none for a server that the user names. As a handle it takes little
-	// memory.
+	// deployment is the deployment that a server belongs to; none for a server that the user names. As a handle it takes
+	// little memory.
 	deployment unique.Handle[Endpoint]
 	// Sentinels says how to ask the sentinels. It has a value only with ModeSentinel. As a handle it takes little memory
 	// in all other endpoints.
@@ -102,8 +102,8 @@ type TLS struct {
 // SecretKey names a key of a Secret. The zero value means none.
 type SecretKey struct{ Name, Key string }
 
-// ServerAt returns the server with keys at an address: the master that sentinels have named, or a node of a Cluster. The
-// address has the form that [ParseEndpoint] returns.
+// ServerAt returns the server with keys at an address: the master that sentinels have named, or a node of a Cluster.
+// The address has the form that [ParseEndpoint] returns.
 func (e Endpoint) ServerAt(address string) Endpoint {
 	role := RoleNode
 	if e.Mode == ModeSentinel {

@@ -20,8 +20,8 @@ const (
 	mostDebt = 200 * time.Millisecond
 )
 
-// Share is a tenth of the time, such as that of one core. Time is spent first and recorded afterwards, so there may be a
-// debt. It is safe for concurrent use.
+// Share is a tenth of the time, such as that of one core. Time is spent first and recorded afterwards, so there may be
+// a debt. It is safe for concurrent use.
 type Share struct {
 	limiter *rate.Limiter // of nanoseconds
 }

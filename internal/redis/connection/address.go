@@ -66,9 +66,9 @@ func (s *server) addressInUse() netip.AddrPort {
 	return s.pin.address
 }
 
-// resolve resolves the name of a server in use. If it has moved, the connections to other addresses are closed. This is needed
-// because a server that was replaced may keep running, and then its connections never end. An error of DNS changes
-// nothing: the server may still work.
+// resolve resolves the name of a server in use. If it has moved, the connections to other addresses are closed. This is
+// needed because a server that was replaced may keep running, and then its connections never end. An error of DNS
+// changes nothing: the server may still work.
 func (s *server) resolve(ctx context.Context, dns hostLookup) (moved bool) {
 	host, _, err := net.SplitHostPort(s.endpoint.Address)
 	if err != nil || !s.addressInUse().IsValid() {
@@ -102,8 +102,8 @@ func (s *server) follow(answer []string) (moved bool) {
 	return moved
 }
 
-// compare compares the address in use with an answer of DNS. If the address is no longer in the answer, it forgets it and
-// returns true.
+// compare compares the address in use with an answer of DNS. If the address is no longer in the answer, it forgets it
+// and returns true.
 //
 // Some name servers return only a few of many addresses, in rotation. So the address must be missing from two equal
 // answers in a row, and moves are at least a cooldown apart.

@@ -25,8 +25,8 @@ func (b *Backoff) Begin() { b.attempts++ }
 // Reset records a success: the next delay is the shortest one.
 func (b *Backoff) Reset() { b.attempts = 0 }
 
-// Delay returns how long to wait until the next attempt: 250 ms, doubled for each attempt since the last success but one,
-// up to 10 s. Half of it is random, but it is never shorter than 250 ms.
+// Delay returns how long to wait until the next attempt: 250 ms, doubled for each attempt since the last success but
+// one, up to 10 s. Half of it is random, but it is never shorter than 250 ms.
 func (b *Backoff) Delay() time.Duration {
 	delay := firstDelay
 	for n := 1; n < b.attempts && delay < longestDelay; n++ {

@@ -82,7 +82,8 @@ func (c *callQuota) countLate(tenant string, more int) {
 	}
 }
 
-// Wait runs wait, which waits for something other than a call, as a call of a tenant: see [Pool.ConnFor]. The error is an
+// Wait runs wait, which waits for something other than a call, as a call of a tenant: see [Pool.ConnFor]. The error is
+// an
 // [*failure.Error] with the cause [failure.ErrBusy] if the tenant has too many late calls; then wait was not run.
 func (p *Pool) Wait(tenant string, wait func()) error {
 	if !p.calls.begin(tenant) {

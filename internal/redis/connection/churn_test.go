@@ -105,8 +105,8 @@ func TestTheUseOfAWireEndsWhileItIsReplaced(t *testing.T) {
 	g.Eventually(clientsOf).WithArguments(t, server).WithTimeout(timeout).Should(BeZero())
 }
 
-// changing makes all changes of a server at the same time, those of its keeper one after the other. It returns the clients that
-// callers got.
+// changing makes all changes of a server at the same time, those of its keeper one after the other. It returns the
+// clients that callers got.
 func changing(t *testing.T, s *server, changes int) map[*redis.Client]bool {
 	t.Helper()
 	var mu sync.Mutex
@@ -172,8 +172,8 @@ func TestAServerChangesInAllWaysAtOnce(t *testing.T) {
 	}
 }
 
-// A server that fails has one keeper: also if it failed before the pool was started, or if the pool forgets it and gets to know
-// it again while it is down.
+// A server that fails has one keeper: also if it failed before the pool was started, or if the pool forgets it and gets
+// to know it again while it is down.
 func TestEachServerHasAKeeper(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, g Gomega) {
 		var probes, restored atomic.Int32
@@ -255,8 +255,8 @@ func (hangingSecrets) Read(ctx context.Context, _, _ string) (map[string][]byte,
 	return nil, ctx.Err()
 }
 
-// While the API server does not answer, many servers wait for their turn to read their Secrets. One that fails meanwhile is
-// tried again as soon as others are.
+// While the API server does not answer, many servers wait for their turn to read their Secrets. One that fails
+// meanwhile is tried again as soon as others are.
 func TestSecretsThatAreNotReadHoldUpNoProbe(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, g Gomega) {
 		scripted := redistest.NewPiped(redistest.Replies{}.Script)

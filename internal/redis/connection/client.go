@@ -61,9 +61,9 @@ type Client struct {
 	role auth.Role // of the server
 }
 
-// Read sends commands in one round trip and returns their replies as package resp decodes them, including error replies.
-// If the server must be a master, it asks in the same round trip whether it still is one, and fails if not: what a
-// replica says is old. It asks last, because a replica that becomes a master has its data already.
+// Read sends commands in one round trip and returns their replies as package resp decodes them, including error
+// replies. If the server must be a master, it asks in the same round trip whether it still is one, and fails if not:
+// what a replica says is old. It asks last, because a replica that becomes a master has its data already.
 func (c Client) Read(ctx context.Context, commands ...[]any) ([]any, error) {
 	sent := commands
 	if c.role == auth.RoleMaster {

@@ -150,8 +150,8 @@ type memory struct {
 	of   any
 }
 
-// Memory returns what the users of the endpoint remember about it: what create returned at the first call, until the pool
-// forgets the server. All callers must agree on the type.
+// Memory returns what the users of the endpoint remember about it: what create returned at the first call, until the
+// pool forgets the server. All callers must agree on the type.
 func (c *Conn) Memory(create func() any) any {
 	server, err := c.pool.acquire(c.endpoint)
 	if err != nil {

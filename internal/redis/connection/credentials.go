@@ -73,8 +73,8 @@ func (r *refusedLogins) add(of *auth.Credentials, cause *failure.Error) {
 	*r = (*r)[max(0, len(*r)-rememberedLogins):]
 }
 
-// failed records why the credentials in use failed. If the server rejects credentials that it accepted before, its users
-// have changed, so it may now accept others that it rejected before.
+// failed records why the credentials in use failed. If the server rejects credentials that it accepted before, its
+// users have changed, so it may now accept others that it rejected before.
 func (r *refusedLogins) failed(of *auth.Credentials, cause *failure.Error) {
 	if cause.Reason == failure.ReasonAuthFailed {
 		*r = nil

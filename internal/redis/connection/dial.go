@@ -24,8 +24,8 @@ const (
 	moreDials = 4
 )
 
-// dialTimeout is the timeout for the server to accept a connection. It is shorter than the timeout of a call, so that the
-// error of the call says that the dial took too long.
+// dialTimeout is the timeout for the server to accept a connection. It is shorter than the timeout of a call, so that
+// the error of the call says that the dial took too long.
 const dialTimeout = callTimeout * 9 / 10
 
 // dialCommand dials connections for reads from a database, unless the endpoint is down.
@@ -56,7 +56,8 @@ func (s *server) dialCommand(with *auth.Credentials, database int) dialFunc {
 type handshake func(ctx context.Context, conn net.Conn) error
 
 // connectIfUp connects, unless the server is down. If no other connection works or is being made, and this fails below
-// the Redis protocol, though the caller has not given up, it marks the server down. If it fails, it releases the permit.
+// the Redis protocol, though the caller has not given up, it marks the server down. If it fails, it releases the
+// permit.
 func (s *server) connectIfUp(
 	ctx context.Context, with *auth.Credentials, taken *permit, guard func(net.Conn) net.Conn, greet handshake,
 ) (opened *permitted, err error) {
@@ -86,8 +87,8 @@ func (s *server) connectIfUp(
 	return nil, err
 }
 
-// belowRedis reports whether the error of a connection is not an answer of the server, and not because the operator has closed
-// it.
+// belowRedis reports whether the error of a connection is not an answer of the server, and not because the operator has
+// closed it.
 func belowRedis(err error) bool {
 	for _, other := range []error{context.Canceled, net.ErrClosed, failure.ErrNotMaster, resp.ErrTooLarge} {
 		if errors.Is(err, other) {
@@ -126,9 +127,9 @@ func (s *server) connect(
 // acquireDial waits until the caller may dial. It returns whether no other dial is under way and no connection works.
 // The caller must call done.
 //
-// While no connection works, the first slot is held until the handshake has ended, whether or not anybody still waits for
-// the connection: one dial finds out whether the server is down, and the others need not try. While a connection works, there
-// are more slots instead, so that connecting to a distant server does not take too long.
+// While no connection works, the first slot is held until the handshake has ended, whether or not anybody still waits
+// for the connection: one dial finds out whether the server is down, and the others need not try. While a connection
+// works, there are more slots instead, so that connecting to a distant server does not take too long.
 func (s *server) acquireDial(ctx context.Context) (alone bool, done func(), err error) {
 	if !s.permits.serving() {
 		if err := acquireSlot(ctx, s.firstDial); err != nil {

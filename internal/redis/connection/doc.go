@@ -38,15 +38,15 @@
 //
 // # Deployments
 //
-// A deployment of several servers has no connections of its own. Its servers are endpoints with a role, which the reply to
-// HELLO is compared with at each new connection. [Client.Read] asks a master that sentinels have named at each read. Claims are
-// for the deployment, and its servers live as long as it has one. The masters of a Cluster that have keys of an owner count as
-// servers of its tenant.
+// A deployment of several servers has no connections of its own. Its servers are endpoints with a role, which the reply
+// to HELLO is compared with at each new connection. [Client.Read] asks a master that sentinels have named at each read.
+// Claims are for the deployment, and its servers live as long as it has one. The masters of a Cluster that have keys of
+// an owner count as servers of its tenant.
 //
 // # Structure
 //
-// The [Pool] has a server for each endpoint in use. All that can change about a server has one lock, which is not held during
-// I/O; its connections have another one. Its keeper is the goroutine that does what is due for it.
+// The [Pool] has a server for each endpoint in use. All that can change about a server has one lock, which is not held
+// during I/O; its connections have another one. Its keeper is the goroutine that does what is due for it.
 //
 //	pool.go         the servers in use
 //	quota.go        which owners use them, and how many each tenant may use

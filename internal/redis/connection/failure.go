@@ -46,8 +46,8 @@ func (s *server) classifyFailure(database int, client *redis.Client, cause *fail
 }
 
 // marksDown reports whether an error means that the server is down. A reply that is too large does not: it depends on
-// the key, and a user who can write to one key must not be able to cut all others off from the server. A server that is not the
-// master answers, and may be the master again at any time.
+// the key, and a user who can write to one key must not be able to cut all others off from the server. A server that is
+// not the master answers, and may be the master again at any time.
 func marksDown(cause *failure.Error) bool {
 	if errors.Is(cause.Err, resp.ErrTooLarge) || errors.Is(cause.Err, failure.ErrNotMaster) {
 		return false
@@ -55,8 +55,8 @@ func marksDown(cause *failure.Error) bool {
 	return !failure.IsReply(cause.Err) || cause.Reason == failure.ReasonAuthFailed
 }
 
-// traffic counts the late calls of one server and records what it answers. It distinguishes a slow server from one that is
-// down.
+// traffic counts the late calls of one server and records what it answers. It distinguishes a slow server from one that
+// is down.
 type traffic struct {
 	late   int       // late calls
 	worked time.Time // when the server last answered a call
@@ -66,8 +66,8 @@ type traffic struct {
 	met     time.Time
 }
 
-// clock calls count with 1 if done is not called within lateAfter, and then with -1 when done is called. The two calls may
-// come in either order.
+// clock calls count with 1 if done is not called within lateAfter, and then with -1 when done is called. The two calls
+// may come in either order.
 func clock(lateAfter time.Duration, count func(more int)) (done func()) {
 	timer := time.AfterFunc(lateAfter, func() { count(1) })
 	return func() {
@@ -88,9 +88,10 @@ func (s *server) excused(cause *failure.Error, began time.Time) (excused bool) {
 	return excused
 }
 
-// waited reports whether a call has failed because its time was over while it waited for a connection to a server that may
-// be far away: a handshake is under way, or has succeeded since the call began. If the server does not answer, the handshake
-// fails. The time of a call ends with its context, and that of an open connection with an error of the connection.
+// waited reports whether a call has failed because its time was over while it waited for a connection to a server that
+// may be far away: a handshake is under way, or has succeeded since the call began. If the server does not answer, the
+// handshake fails. The time of a call ends with its context, and that of an open connection with an error of the
+// connection.
 func (s *server) waited(err error, began time.Time) (waited bool) {
 	if !errors.Is(err, context.DeadlineExceeded) || s.permits.stalledSince(began) {
 		return false

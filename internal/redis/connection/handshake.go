@@ -36,9 +36,9 @@ func (s *server) greet(
 }
 
 // introduce authenticates, and checks that the server is what the endpoint says. It returns the reply to HELLO, or nil
-// without one, and the replies to SELECT, unless the database is 0, and to the further commands. All are sent in one round
-// trip, so that a server far away can be reached in time. A server that rejects HELLO, unless because of the password, gets
-// AUTH in a second one: services that do not know HELLO have errors of their own.
+// without one, and the replies to SELECT, unless the database is 0, and to the further commands. All are sent in one
+// round trip, so that a server far away can be reached in time. A server that rejects HELLO, unless because of the
+// password, gets AUTH in a second one: services that do not know HELLO have errors of their own.
 func (s *server) introduce(
 	ctx context.Context, conn net.Conn, with *auth.Credentials, taken *permit, database int, further [][]string,
 ) (greeting any, replies []any, err error) {
@@ -86,9 +86,9 @@ func firstRefusal(replies []any) error {
 	return nil
 }
 
-// exchange sends commands in one round trip and returns their replies, including error replies. Besides, the server must not
-// send anything: a message that was taken for a reply would make each reply that of the command before. An end of ctx ends
-// it; close the connection then.
+// exchange sends commands in one round trip and returns their replies, including error replies. Besides, the server
+// must not send anything: a message that was taken for a reply would make each reply that of the command before. An end
+// of ctx ends it; close the connection then.
 func exchange(ctx context.Context, conn net.Conn, commands [][]string) ([]any, error) {
 	deadline, _ := ctx.Deadline()
 	if err := conn.SetDeadline(deadline); err != nil {
@@ -155,8 +155,8 @@ func login(e auth.Endpoint, with *auth.Credentials) (user, password string) {
 	return e.Username, password
 }
 
-// greeted is a connection after its handshake, for the client library. The library begins with a HELLO of its own, in one
-// write, and greeted answers that itself: the server has answered one already, and may be far away.
+// greeted is a connection after its handshake, for the client library. The library begins with a HELLO of its own, in
+// one write, and greeted answers that itself: the server has answered one already, and may be far away.
 type greeted struct {
 	*permitted
 	begun  bool

@@ -21,8 +21,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
-// The library goes on with a dial whose call has given up. Nobody may use that connection for a long time, and others must be
-// able to connect.
+// The library goes on with a dial whose call has given up. Nobody may use that connection for a long time, and others
+// must be able to connect.
 func TestAbandonedDialHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -106,8 +106,8 @@ func TestServerFarAwayIsReached(t *testing.T) {
 	g.Eventually(read).WithTimeout(timeout).Should(Succeed())
 }
 
-// The handshake takes one round trip, in which the server is asked everything that the operator has to know. Servers and
-// services that do not know HELLO, or reject it, get AUTH.
+// The handshake takes one round trip, in which the server is asked everything that the operator has to know. Servers
+// and services that do not know HELLO, or reject it, get AUTH.
 func TestHandshake(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -37,8 +37,8 @@ func nextTo(dial dialFunc) dialFunc {
 	}
 }
 
-// Whatever a server replies, the call and the wire fail for a reason, other servers are read meanwhile, and the next call and
-// the next wire have the right replies.
+// Whatever a server replies, the call and the wire fail for a reason, other servers are read meanwhile, and the next
+// call and the next wire have the right replies.
 func TestABadReplyIsAnError(t *testing.T) {
 	t.Parallel()
 	const tooLarge, broke, alien, late = "replies that are too large", "broke", "does not speak", "in time"
@@ -143,8 +143,8 @@ func unread(conn net.Conn) (found bool) {
 	return found && err == nil
 }
 
-// What comes without a question is no part of the reply to the next one, whether it comes with a reply or after it. Nobody
-// waits for the rest of it for long.
+// What comes without a question is no part of the reply to the next one, whether it comes with a reply or after it.
+// Nobody waits for the rest of it for long.
 func TestWhatComesWithoutAQuestion(t *testing.T) {
 	t.Parallel()
 	for name, extra := range map[string]string{
@@ -259,8 +259,8 @@ func TestErrorsOfProxiesForHello(t *testing.T) {
 	}
 }
 
-// A server that takes 900 ms for each reply is used, although a call that also waits for a connection fails. Others are read
-// at once.
+// A server that takes 900 ms for each reply is used, although a call that also waits for a connection fails. Others are
+// read at once.
 func TestAServerThatAnswersLate(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, g Gomega) {
 		const late = 900 * time.Millisecond

@@ -55,8 +55,8 @@ func faultOf(role auth.Role, is identity) *failure.Error {
 	return nil
 }
 
-// Replica reports whether an open connection to an endpoint leads to a server that said that it is a replica. There may be
-// several servers behind one address, such as that of a Service.
+// Replica reports whether an open connection to an endpoint leads to a server that said that it is a replica. There may
+// be several servers behind one address, such as that of a Service.
 func (p *Pool) Replica(e auth.Endpoint) bool {
 	p.mu.Lock()
 	server := p.servers[e]

@@ -15,9 +15,9 @@ import (
 // jitter is the random part of the intervals of a keeper, so that not everything is due at once.
 const jitter = 0.2
 
-// keep does what is due for a server until the pool has forgotten it, or ctx is done: it tries the server while that is down,
-// resolves its name again, reads its Secrets again, and has the pool forget it if it is not used. Each server has a keeper of its
-// own, so that a name server, an API server or a Redis that hangs delays nothing for others.
+// keep does what is due for a server until the pool has forgotten it, or ctx is done: it tries the server while that is
+// down, resolves its name again, reads its Secrets again, and has the pool forget it if it is not used. Each server has
+// a keeper of its own, so that a name server, an API server or a Redis that hangs delays nothing for others.
 func (p *Pool) keep(ctx context.Context, s *server) {
 	sweep := time.NewTicker(p.timing.sweep)
 	defer sweep.Stop()

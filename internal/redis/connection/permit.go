@@ -14,7 +14,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// permit is for one connection, from when it is being made until it is closed. The lock of its permits guards what changes.
+// permit is for one connection, from when it is being made until it is closed. The lock of its permits guards what
+// changes.
 type permit struct {
 	of       *permits
 	purpose  purpose
@@ -83,7 +84,8 @@ func (p *permit) expire() {
 	}
 }
 
-// use records that a call begins to use the connection, or returns an error if the connection must be given back instead.
+// use records that a call begins to use the connection, or returns an error if the connection must be given back
+// instead.
 func (p *permit) use() error {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
@@ -96,8 +98,8 @@ func (p *permit) use() error {
 	return nil
 }
 
-// permitted is an open connection that has a permit. It is a [syscall.Conn], so that the client library finds out whether it
-// was closed, by the server or to give it back.
+// permitted is an open connection that has a permit. It is a [syscall.Conn], so that the client library finds out
+// whether it was closed, by the server or to give it back.
 type permitted struct {
 	net.Conn
 	permit *permit

@@ -21,14 +21,15 @@ const (
 	LeastConnections = 3
 	// reservedConnections are those that reads leave to messages.
 	reservedConnections = LeastConnections - 1
-	// idleRead is the idle time after which a connection for reads is closed, unless it is the only one, and idleConnection
-	// the time after which that one is.
+	// idleRead is the idle time after which a connection for reads is closed, unless it is the only one, and
+	// idleConnection the time after which that one is.
 	idleRead       = 5 * time.Second
 	idleConnection = 5 * time.Minute
 	// idleSecured is idleConnection for TLS. Servers close idle connections. Before the library reuses a connection it
 	// checks for that, but it cannot check a TLS connection.
 	idleSecured = 30 * time.Second
-	// fullFor is how long no more than one connection for reads is used after a server has said that it has too many clients.
+	// fullFor is how long no more than one connection for reads is used after a server has said that it has too many
+	// clients.
 	fullFor = 10 * time.Second
 )
 
@@ -40,9 +41,9 @@ const (
 	forMessages
 )
 
-// permits limit the connections to one server that are open or are being made, for all its databases. The server has many
-// other clients, and often a limit for all of them, so there are few, and those that are not needed are closed. It is safe
-// for concurrent use.
+// permits limit the connections to one server that are open or are being made, for all its databases. The server has
+// many other clients, and often a limit for all of them, so there are few, and those that are not needed are closed. It
+// is safe for concurrent use.
 type permits struct {
 	most int
 	// lastIdle is the idle time after which the only connection for reads is closed.
@@ -65,9 +66,9 @@ func newPermits(most int) *permits {
 	}
 }
 
-// acquire waits for a permit until ctx is done. A connection that replaces another one gets its permit at once, and so does the
-// first one for messages. If there are messages about so many databases that nothing would be left for reads, there are
-// none about a further one. Reads get no further one while others of the same database are there.
+// acquire waits for a permit until ctx is done. A connection that replaces another one gets its permit at once, and so
+// does the first one for messages. If there are messages about so many databases that nothing would be left for reads,
+// there are none about a further one. Reads get no further one while others of the same database are there.
 func (p *permits) acquire(ctx context.Context, is purpose, database int, replaces bool) (*permit, error) {
 	for {
 		next, freed, err := p.tryAcquire(is, database, replaces)
@@ -97,7 +98,8 @@ func waitsFor(is purpose, database int) int {
 	return -1
 }
 
-// tryAcquire acquires a permit, or returns a channel that is closed when one may be free. Then the caller counts as waiting.
+// tryAcquire acquires a permit, or returns a channel that is closed when one may be free. Then the caller counts as
+// waiting.
 func (p *permits) tryAcquire(is purpose, database int, replaces bool) (next *permit, freed <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,8 +123,8 @@ func (p *permits) tryAcquire(is purpose, database int, replaces bool) (next *per
 	return next, nil, nil
 }
 
-// freeForMessages reports whether there is a permit for messages about a database now. The error says that there will be
-// none. Call it with the lock held.
+// freeForMessages reports whether there is a permit for messages about a database now. The error says that there will
+// be none. Call it with the lock held.
 func (p *permits) freeForMessages() (bool, error) {
 	kept := p.count(forMessages)
 	if kept >= p.most-1 {
@@ -131,8 +133,8 @@ func (p *permits) freeForMessages() (bool, error) {
 	return kept == 0 || p.count(forReads)+kept < p.most, nil
 }
 
-// freeForReads reports whether there is a permit for reads from a database now. The error says not to wait for one. Call it
-// with the lock held.
+// freeForReads reports whether there is a permit for reads from a database now. The error says not to wait for one.
+// Call it with the lock held.
 func (p *permits) freeForReads(database int) (bool, error) {
 	reads := p.count(forReads)
 	switch {
@@ -158,8 +160,8 @@ func (p *permits) count(of purpose) (found int) {
 	return found
 }
 
-// retire has the connections for reads not count any longer: they are closed as soon as the calls on them have ended, and
-// others take their place now.
+// retire has the connections for reads not count any longer: they are closed as soon as the calls on them have ended,
+// and others take their place now.
 func (p *permits) retire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -222,8 +224,8 @@ func (p *permits) wanted(database int) bool {
 	return len(p.waiting) > 1 || len(p.waiting) == 1 && p.waiting[database] == 0
 }
 
-// giveBack closes the connections for reads except for one, because the server has too many clients. Those in use are closed
-// when they are used next.
+// giveBack closes the connections for reads except for one, because the server has too many clients. Those in use are
+// closed when they are used next.
 func (p *permits) giveBack() {
 	p.mu.Lock()
 	p.fullUntil = time.Now().Add(fullFor)
@@ -262,8 +264,8 @@ func (p *permits) serving() bool {
 	return p.some(func(each *permit) bool { return each.purpose == forReads && each.conn != nil })
 }
 
-// anyReplica reports whether a connection leads to a server that said that it is a replica: behind one address there may be
-// several servers.
+// anyReplica reports whether a connection leads to a server that said that it is a replica: behind one address there
+// may be several servers.
 func (p *permits) anyReplica() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

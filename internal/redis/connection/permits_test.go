@@ -19,7 +19,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// However many calls there are to however many databases, and whatever else is open, a server has only so many connections.
+// However many calls there are to however many databases, and whatever else is open, a server has only so many
+// connections.
 func TestAServerHasFewConnections(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -55,8 +55,8 @@ func productionTiming() timing {
 	}
 }
 
-// Pool shares the connections to each endpoint among all its users. While [Pool.Start] runs, each endpoint has a keeper, which
-// probes it while it is down and has it forgotten when it is not used.
+// Pool shares the connections to each endpoint among all its users. While [Pool.Start] runs, each endpoint has a
+// keeper, which probes it while it is down and has it forgotten when it is not used.
 type Pool struct {
 	log    logr.Logger
 	timing timing
@@ -101,9 +101,9 @@ type Options struct {
 	AllowInsecureTLS bool
 	// ServersPerTenant is how many databases of servers the owners of one tenant may claim together. 0 means no limit.
 	ServersPerTenant int
-	// Connections is how many connections to one server there may be, for all its databases, including those for subscriptions
-	// and tracking. One that replaces another, and one that finds out whether the server is up, may come on top for a moment.
-	// 0 means DefaultConnections, and less than LeastConnections means LeastConnections.
+	// Connections is how many connections to one server there may be, for all its databases, including those for
+	// subscriptions and tracking. One that replaces another, and one that finds out whether the server is up, may come on
+	// top for a moment. 0 means DefaultConnections, and less than LeastConnections means LeastConnections.
 	Connections int
 	// LookAgain is the approximate time between two reads of a Secret in use, and the minimum time between two attempts
 	// with credentials that a server rejected. 0 means 30 seconds.
@@ -160,8 +160,8 @@ func (p *Pool) ConnFor(tenant string, e auth.Endpoint, database int) *Conn {
 // OnRestored before Start, once.
 func (p *Pool) OnRestored(restored func(e auth.Endpoint)) { p.restored = restored }
 
-// ContainsPassword reports whether a text contains the password of a server that uses Secrets of this namespace, in upper
-// or lower case. Those of other namespaces do not count: whoever sees the result could guess them.
+// ContainsPassword reports whether a text contains the password of a server that uses Secrets of this namespace, in
+// upper or lower case. Those of other namespaces do not count: whoever sees the result could guess them.
 func (p *Pool) ContainsPassword(namespace, text string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -266,8 +266,8 @@ func (p *Pool) close() {
 	}
 }
 
-// Open returns how many connections are open or being made to each endpoint: those to the servers of a deployment together, by
-// the name of the deployment. Endpoints without any are left out.
+// Open returns how many connections are open or being made to each endpoint: those to the servers of a deployment
+// together, by the name of the deployment. Endpoints without any are left out.
 func (p *Pool) Open() map[string]int {
 	p.mu.Lock()
 	servers := slices.Collect(maps.Values(p.servers))

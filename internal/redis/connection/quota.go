@@ -15,8 +15,8 @@ import (
 
 // Claim records that an owner, which belongs to a tenant, uses this database of the endpoint, and no longer the one
 // that it claimed before. The masters are those of a Cluster that have keys of the owner. They count instead of the
-// Cluster; none means that they are not known. The error is a [*failure.Error] with the reason TooManyServers if the owners
-// of the tenant would claim too many databases; the owner then claims none.
+// Cluster; none means that they are not known. The error is a [*failure.Error] with the reason TooManyServers if the
+// owners of the tenant would claim too many databases; the owner then claims none.
 func (p *Pool) Claim(tenant, name string, e auth.Endpoint, database int, masters ...auth.Endpoint) error {
 	by, wanted := Owner{tenant, name}, claim{serverDatabase{e, database}, masters}
 	p.mu.Lock()
@@ -42,9 +42,9 @@ func (p *Pool) Release(tenant, name string) {
 	end()
 }
 
-// ClaimAgain replaces the masters that owners of a Cluster have claimed, all at the same moment: keys may have moved from
-// one master to another. Owners that had masters come first. It returns the errors of those for which their tenant would
-// claim too many databases. For them only the Cluster counts, and they must not use its masters.
+// ClaimAgain replaces the masters that owners of a Cluster have claimed, all at the same moment: keys may have moved
+// from one master to another. Owners that had masters come first. It returns the errors of those for which their tenant
+// would claim too many databases. For them only the Cluster counts, and they must not use its masters.
 func (p *Pool) ClaimAgain(masters map[Owner][]auth.Endpoint) (refused map[Owner]error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,8 +92,8 @@ func (p *Pool) drop(given serverDatabase, had bool) (end func()) {
 	}
 }
 
-// serversOf returns the servers of an endpoint that was claimed: itself, or those of the deployment. Call it with the lock
-// held. It does not look at the servers of others: each reconcile may need it.
+// serversOf returns the servers of an endpoint that was claimed: itself, or those of the deployment. Call it with the
+// lock held. It does not look at the servers of others: each reconcile may need it.
 func (p *Pool) serversOf(claimed auth.Endpoint) []*server {
 	if named := p.servers[claimed]; named != nil {
 		return []*server{named}

@@ -201,7 +201,8 @@ func TestDeploymentIsForgottenWithItsServers(t *testing.T) {
 	g.Expect(pool.deployments).NotTo(HaveKey(mine))
 }
 
-// A Cluster counts as many servers as it has masters with keys of the owners, each once, and as one while they are not known.
+// A Cluster counts as many servers as it has masters with keys of the owners, each once, and as one while they are not
+// known.
 func TestMastersInUseCount(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -20,8 +20,8 @@ const (
 	forbiddenInterval = time.Minute
 )
 
-// renew reads the Secrets of a server and puts the new credentials in use, if the server accepts them. Call it with one of the
-// slots. It gives the slot back when it has read, because the server may answer slowly.
+// renew reads the Secrets of a server and puts the new credentials in use, if the server accepts them. Call it with one
+// of the slots. It gives the slot back when it has read, because the server may answer slowly.
 func (p *Pool) renew(ctx context.Context, server *server) {
 	inUse, down := server.current()
 	if inUse == nil || down != nil { // The first call, or the next probe, loads them.
@@ -77,8 +77,8 @@ func (p *Pool) handOver(ctx context.Context, server *server, inUse, loaded *auth
 	retired.close()
 }
 
-// CertificatesExpire returns when the first of the certificates in the Secrets that the endpoint names expires; zero if there
-// is none, or if no connection has needed them yet.
+// CertificatesExpire returns when the first of the certificates in the Secrets that the endpoint names expires; zero if
+// there is none, or if no connection has needed them yet.
 func (p *Pool) CertificatesExpire(e auth.Endpoint) (first time.Time) {
 	if !e.TLS.Enabled || e.Namespace == "" {
 		return time.Time{}

@@ -16,11 +16,11 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/redact"
 )
 
-// server is the state of one endpoint. Under its lock there is no I/O, and no other lock is taken; the lock of the pool may
-// be held before.
+// server is the state of one endpoint. Under its lock there is no I/O, and no other lock is taken; the lock of the pool
+// may be held before.
 //
-// While the server is down, no caller gets a client, and only its keeper decides which credentials are in use. A failure
-// marks the server down only if the failed credentials are still in use.
+// While the server is down, no caller gets a client, and only its keeper decides which credentials are in use. A
+// failure marks the server down only if the failed credentials are still in use.
 type server struct {
 	endpoint auth.Endpoint
 	// named is true if the address is a host name.
@@ -55,7 +55,8 @@ type server struct {
 	// rejected has the current values of the Secrets if they could not replace the credentials in use.
 	rejected *rejection
 	traffic  traffic
-	// wires are open. They are not closed together with the clients: each one stays open until its successor has replaced it.
+	// wires are open. They are not closed together with the clients: each one stays open until its successor has replaced
+	// it.
 	wires map[*Wire]struct{}
 	pin   pin
 }
@@ -78,8 +79,8 @@ func newClients(with *auth.Credentials) *clients {
 	return &clients{credentials: with, byDatabase: map[int]*redis.Client{}}
 }
 
-// serve reports whether calls to a database use this client, which is nil before credentials are loaded. Call it with the lock
-// of the server held.
+// serve reports whether calls to a database use this client, which is nil before credentials are loaded. Call it with
+// the lock of the server held.
 func (c *clients) serve(database int, client *redis.Client) bool {
 	return c.byDatabase[database] == client && (client == nil) == (c.credentials == nil)
 }
@@ -134,8 +135,8 @@ func (s *server) admit(database int) (*redis.Client, error) {
 	return s.client(database), nil
 }
 
-// client returns the client of a database, which dials when it is used; nil if no credentials are in use. Call it with the
-// lock held.
+// client returns the client of a database, which dials when it is used; nil if no credentials are in use. Call it with
+// the lock held.
 func (s *server) client(database int) *redis.Client {
 	with := s.inUse.credentials
 	found := s.inUse.byDatabase[database]
@@ -208,8 +209,8 @@ func (s *server) markUp(accepted *auth.Credentials) {
 	retired.close()
 }
 
-// replace puts credentials in use instead of others, if those are in use and the server is up. It returns the clients to
-// close.
+// replace puts credentials in use instead of others, if those are in use and the server is up. It returns the clients
+// to close.
 func (s *server) replace(before, after *auth.Credentials) (retired *clients, done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +243,8 @@ func (s *server) setInUse(credentials *auth.Credentials) (retired *clients) {
 	return retired
 }
 
-// announce wakes those who wait for a change, and has the wires with other credentials replaced. Call it with the lock held.
+// announce wakes those who wait for a change, and has the wires with other credentials replaced. Call it with the lock
+// held.
 func (s *server) announce() {
 	close(s.changed)
 	s.changed = make(chan struct{})

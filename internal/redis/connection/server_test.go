@@ -120,9 +120,8 @@ func impatient(p *Pool) {
 	p.timing.call, p.timing.dial, p.timing.openTimeout, p.timing.lateAfter = is.call, is.dial, is.openTimeout, is.lateAfter
 }
 
-// roomy has connections for all calls that are made at the same time, and for those that have given up while the dial goes
-// on. Calls that wait for one would share timers of the client library between
-// synctest bubbles.
+// roomy has connections for all calls that are made at the same time, and for those that have given up while the dial
+// goes on. Calls that wait for one would share timers of the client library between synctest bubbles.
 func roomy(p *Pool) { p.connections = 4 * atOnce }
 
 // piped is a dialer of connections that serve answers until it returns, without a network.
@@ -164,8 +163,8 @@ func length(t *testing.T, conn *Conn) int64 {
 	}
 }
 
-// Many calls that begin at once wait for dials, and the higher the latency, the longer. That does not mean that the server
-// is down.
+// Many calls that begin at once wait for dials, and the higher the latency, the longer. That does not mean that the
+// server is down.
 func TestADistantServerIsNotTakenToBeDown(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, g Gomega) {
 		const latency = 80 * time.Millisecond

@@ -131,7 +131,8 @@ func (w *Wire) Send(commands ...[]string) error {
 	return nil
 }
 
-// Receive returns the next reply or message, in a type of package resp; an error reply is a [resp.Error]. The error is a
+// Receive returns the next reply or message, in a type of package resp; an error reply is a [resp.Error]. The error is
+// a
 // [*failure.Error]. After an error, including a timeout, close the connection.
 func (w *Wire) Receive(timeout time.Duration) (any, error) {
 	if err := w.conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
@@ -170,8 +171,8 @@ func (w *Wire) failed(err error) *failure.Error {
 // errReplaced ends the use of a wire that has a successor.
 var errReplaced = errors.New("a connection with other credentials has replaced this one")
 
-// UseWire uses a wire and closes it. If the credentials change, it ends the use and returns the wire to move to, which is
-// open before the old one is closed.
+// UseWire uses a wire and closes it. If the credentials change, it ends the use and returns the wire to move to, which
+// is open before the old one is closed.
 func (c *Conn) UseWire(ctx context.Context, wire *Wire, use func(context.Context) error) (next *Wire, err error) {
 	defer wire.Close()
 	ctx, end := context.WithCancelCause(ctx)
@@ -194,8 +195,8 @@ func (c *Conn) UseWire(ctx context.Context, wire *Wire, use func(context.Context
 	return next, err
 }
 
-// onRenewed has replace called once, in a goroutine, when the server is up with other credentials than those of the wire,
-// unless the wire is closed before.
+// onRenewed has replace called once, in a goroutine, when the server is up with other credentials than those of the
+// wire, unless the wire is closed before.
 func (w *Wire) onRenewed(replace func()) {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
@@ -203,8 +204,8 @@ func (w *Wire) onRenewed(replace func()) {
 	w.replaceRenewed()
 }
 
-// replaceRenewed calls replace if it is time, and not again: it tries until it succeeds. Call it with the lock of the server
-// held.
+// replaceRenewed calls replace if it is time, and not again: it tries until it succeeds. Call it with the lock of the
+// server held.
 func (w *Wire) replaceRenewed() {
 	if w.replace != nil && w.server.renewed(w.credentials) {
 		go w.replace()
@@ -212,8 +213,8 @@ func (w *Wire) replaceRenewed() {
 	}
 }
 
-// nextWire waits until the server is used with other credentials than those of a wire, and then returns a new wire with the
-// current ones. It tries again until that succeeds. It fails when ctx is done or the pool is closed.
+// nextWire waits until the server is used with other credentials than those of a wire, and then returns a new wire with
+// the current ones. It tries again until that succeeds. It fails when ctx is done or the pool is closed.
 func (c *Conn) nextWire(ctx context.Context, of *Wire) (*Wire, error) {
 	var backoff Backoff
 	for {

@@ -1,9 +1,9 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package failure classifies the errors of connections to Redis. Each class has a reason and a message that says what to
-// correct. A message contains no text of the server: at most the name of the command, among those that the
-// operator runs, that the server rejected. Package topology adds an address that servers have announced, in bounds.
+// Package failure classifies the errors of connections to Redis. Each class has a reason and a message that says what
+// to correct. A message contains no text of the server: at most the name of the command, among those that the operator
+// runs, that the server rejected. Package topology adds an address that servers have announced, in bounds.
 package failure
 
 import (
@@ -178,8 +178,8 @@ func IsRefusal(err error) bool {
 		strings.HasPrefix(reply, "ERR ") && !TooManyClients(reply)
 }
 
-// IsUnsupported reports whether err is the reply of a server that does not know a command, or forbids it, so that there is
-// no use in sending it again soon. Services have texts of their own.
+// IsUnsupported reports whether err is the reply of a server that does not know a command, or forbids it, so that there
+// is no use in sending it again soon. Services have texts of their own.
 func IsUnsupported(err error) bool {
 	reply := strings.ToLower(errorReply(err))
 	says := func(words string) bool { return strings.Contains(reply, words) }

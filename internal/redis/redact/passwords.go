@@ -18,8 +18,8 @@ const (
 	// remembered is how many passwords of a server are remembered: the one in use, the next one, and former ones that open
 	// connections may still use.
 	remembered = 4
-	// arguments begins what Redis and proxies append to the name of a command that they do not know: its arguments, of which
-	// the last one may be cut off. So part of a password may follow.
+	// arguments begins what Redis and proxies append to the name of a command that they do not know: its arguments, of
+	// which the last one may be cut off. So part of a password may follow.
 	arguments = ", with args beginning with"
 )
 

@@ -46,8 +46,8 @@ func (e *FinalError) Showing(text string) *FinalError {
 	return &FinalError{Reply: e.Reply, shown: text, err: e.err}
 }
 
-// Guard wraps a new connection. The result is a [syscall.Conn]: the client library uses that to check whether the server has
-// closed the connection.
+// Guard wraps a new connection. The result is a [syscall.Conn]: the client library uses that to check whether the
+// server has closed the connection.
 func Guard(conn net.Conn) net.Conn { return &guarded{Conn: conn} }
 
 // GuardMessages is [Guard] for a connection that subscribes. Its replies and messages have at most 16 KiB each.
@@ -55,8 +55,9 @@ func GuardMessages(conn net.Conn) net.Conn {
 	return &guarded{Conn: conn, replies: decoder{most: maxMessageBytes}}
 }
 
-// SyscallConn implements [syscall.Conn]. It fails if the server has sent something that was not read. The client library calls
-// it before it uses a connection again, would read what it finds, and would wait for the rest of it without a deadline.
+// SyscallConn implements [syscall.Conn]. It fails if the server has sent something that was not read. The client
+// library calls it before it uses a connection again, would read what it finds, and would wait for the rest of it
+// without a deadline.
 func (c *guarded) SyscallConn() (syscall.RawConn, error) {
 	socket, ok := c.Conn.(syscall.Conn)
 	if !ok {

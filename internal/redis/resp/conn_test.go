@@ -90,8 +90,8 @@ func TestNothingIsReadAfterABadReply(t *testing.T) {
 	g.Expect(w.Read(make([]byte, 1))).Error().To(MatchError(ErrTooLarge))
 }
 
-// The client library looks at the socket before it uses a connection again. It would read what it finds there, and wait for
-// the rest of it.
+// The client library looks at the socket before it uses a connection again. It would read what it finds there, and wait
+// for the rest of it.
 func TestASocketWithUnreadBytesIsNotLookedAt(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{":1\r\n", "|1\r\n+a\r\n", ">2\r\n+inval"} {

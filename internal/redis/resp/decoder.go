@@ -20,8 +20,8 @@ const (
 	maxStringBytes = 1 << 20
 	// MaxReplyBytes is the size of the largest reply, in bytes.
 	MaxReplyBytes = 4 << 20
-	// maxMessageBytes is the limit of a reply for [GuardMessages]: there may be very many such connections. The longest name
-	// of a key in a ScaledJob has 4 KiB.
+	// maxMessageBytes is the limit of a reply for [GuardMessages]: there may be very many such connections. The longest
+	// name of a key in a ScaledJob has 4 KiB.
 	maxMessageBytes = 16 << 10
 	// leastElement is the size of the shortest element, in bytes.
 	leastElement   = 3

@@ -5,8 +5,8 @@
 //
 // [Guard] protects the client library from the server. Users choose the servers, and the client library is not made for
 // a hostile one. Guard checks every reply against limits and ends the connection when a reply exceeds one, before the
-// client library sees it. It also reports what the client library does not: which error the server sent before it closed
-// the connection.
+// client library sees it. It also reports what the client library does not: which error the server sent before it
+// closed the connection.
 //
 // [Decode] is for raw replies, and [Reader] for connections without the client library. They have the same limits, because
 // one decoder does all of this; for Guard it keeps nothing.

@@ -15,8 +15,8 @@ import (
 // longestShown is how much of an address is shown. It is long enough for the name of a Pod in its Service.
 const longestShown = 128
 
-// About returns the error of a read from a server of a deployment; nil if there is none. If the server cannot be used, and
-// only the deployment has named it, the error says that.
+// About returns the error of a read from a server of a deployment; nil if there is none. If the server cannot be used,
+// and only the deployment has named it, the error says that.
 func (d *Directory) About(e, server auth.Endpoint, err error) error {
 	if w := d.watcher(e); w != nil {
 		return w.about(server, err)
@@ -68,8 +68,8 @@ func (w *watcher) announced(server auth.Endpoint, cause *failure.Error, err erro
 	}
 }
 
-// shown returns an address for a message. A hostile server may announce anything that looks like a name, also a password
-// that it was given.
+// shown returns an address for a message. A hostile server may announce anything that looks like a name, also a
+// password that it was given.
 func (w *watcher) shown(address string) string {
 	address = w.withoutPassword(address)
 	if len(address) > longestShown {
@@ -86,8 +86,8 @@ func (w *watcher) withoutPassword(text string) string {
 	return text
 }
 
-// polledAt returns the address at which the deployment is polled, for messages: one that the user has written, and the same
-// one while it responds.
+// polledAt returns the address at which the deployment is polled, for messages: one that the user has written, and the
+// same one while it responds.
 func (w *watcher) polledAt() string {
 	if by := w.answering.Load(); by != nil {
 		return *by

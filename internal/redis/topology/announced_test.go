@@ -15,7 +15,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/must"
 )
 
-// What follows the % of an IPv6 address may be anything, of any length. It would be part of logs and of labels of metrics.
+// What follows the % of an IPv6 address may be anything, of any length. It would be part of logs and of labels of
+// metrics.
 func TestZonesThatServersAnnounceAreRefused(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -28,8 +29,8 @@ func TestZonesThatServersAnnounceAreRefused(t *testing.T) {
 	}
 }
 
-// An answer is kept of each of 512 nodes of a namespace, for some seconds. It is not parallel: it measures the memory of the
-// process.
+// An answer is kept of each of 512 nodes of a namespace, for some seconds. It is not parallel: it measures the memory
+// of the process.
 func TestAnAnswerOfANodeTakesLittleMemory(t *testing.T) {
 	const most, idLength = 1 << 20, longestID
 	heap := func() int64 {

@@ -267,7 +267,8 @@ func TestSentinelsAreRememberedWhileTheOneThatIsNamedIsGone(t *testing.T) {
 	}
 }
 
-// After the process was stopped for a while, or the machine was suspended, nothing is known until a server has answered.
+// After the process was stopped for a while, or the machine was suspended, nothing is known until a server has
+// answered.
 func TestAnswersThatHaveBecomeOldAreNotUsed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -307,8 +308,8 @@ func isBusy(f *watcher) bool {
 	return failure.Classify(err).Busy()
 }
 
-// One sentinel does not know of the failover yet, and responds first, when the operator starts or after it was stopped. The
-// other one then responds, or does not.
+// One sentinel does not know of the failover yet, and responds first, when the operator starts or after it was stopped.
+// The other one then responds, or does not.
 func TestOneSentinelIsNotRightBeforeTheOthersHaveResponded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -490,7 +491,8 @@ func TestRepliesOfNodes(t *testing.T) {
 	}
 }
 
-// Without CLUSTER NODES, the operator would not know that a slot is being moved. Some services do not have that command.
+// Without CLUSTER NODES, the operator would not know that a slot is being moved. Some services do not have that
+// command.
 func TestRefusalsOfNodes(t *testing.T) {
 	t.Parallel()
 	denied, unknown := resp.Error("NOPERM this user has no permissions"), resp.Error("ERR unknown subcommand")

@@ -75,8 +75,8 @@ func (d *Directory) Start(ctx context.Context) error {
 	}
 }
 
-// Claim is [connection.Pool.Claim] for a user of these keys, and watches the endpoint if it is a deployment. Each master
-// of a Cluster that has one of the keys counts as a server.
+// Claim is [connection.Pool.Claim] for a user of these keys, and watches the endpoint if it is a deployment. Each
+// master of a Cluster that has one of the keys counts as a server.
 func (d *Directory) Claim(tenant, name string, e auth.Endpoint, database int, keys ...string) error {
 	by := connection.Owner{Tenant: tenant, Name: name}
 	for {
@@ -92,8 +92,8 @@ func (d *Directory) Claim(tenant, name string, e auth.Endpoint, database int, ke
 	}
 }
 
-// record records how a user uses a deployment. It returns false if the routes are no longer those of the view, so that the
-// user may need other masters.
+// record records how a user uses a deployment. It returns false if the routes are no longer those of the view, so that
+// the user may need other masters.
 func (d *Directory) record(by connection.Owner, e auth.Endpoint, is use, known *view) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -171,16 +171,16 @@ func (d *Directory) Route(e auth.Endpoint, key string) (Route, error) {
 	return at, w.admits(at)
 }
 
-// Refresh polls the servers of a deployment, and returns when their responses were processed, after a quarter of a second,
-// or when ctx is done.
+// Refresh polls the servers of a deployment, and returns when their responses were processed, after a quarter of a
+// second, or when ctx is done.
 func (d *Directory) Refresh(ctx context.Context, e auth.Endpoint) {
 	if w := d.watcher(e); w != nil {
 		w.refresh(ctx)
 	}
 }
 
-// OnChange sets the function that is called for each user of a deployment when a route in it may have changed. It must not
-// block, and must not use the Directory.
+// OnChange sets the function that is called for each user of a deployment when a route in it may have changed. It must
+// not block, and must not use the Directory.
 func (d *Directory) OnChange(call func(tenant, name string)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

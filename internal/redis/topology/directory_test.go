@@ -179,7 +179,8 @@ func TestADeploymentThatNobodyUsesIsNotAsked(t *testing.T) {
 	h.Eventually(connected).Should(Equal(1), "that of the test")
 }
 
-// Each time that it is asked, a node names masters that it has never named before. The operator does not dial ever more.
+// Each time that it is asked, a node names masters that it has never named before. The operator does not dial ever
+// more.
 func TestEverNewAddressesAreReported(t *testing.T) {
 	t.Parallel()
 	const masters = 200

@@ -7,10 +7,10 @@
 //
 // # Why nothing is decided on an old master
 //
-// A route of a Directory is a hint where to read; each read shows whether it was right. The routes of a single server never
-// change. A node of a Cluster answers MOVED if it does not own the key, and CLUSTERDOWN if it cannot reach most masters. A
-// server that sentinels named says in the same round trip whether it is still a master, and is used only while a sentinel has
-// named it within the last seconds.
+// A route of a Directory is a hint where to read; each read shows whether it was right. The routes of a single server
+// never change. A node of a Cluster answers MOVED if it does not own the key, and CLUSTERDOWN if it cannot reach most
+// masters. A server that sentinels named says in the same round trip whether it is still a master, and is used only
+// while a sentinel has named it within the last seconds.
 //
 // # The files
 //

@@ -12,16 +12,17 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 )
 
-// use is how a user uses a deployment: with these keys. masters are those of a Cluster that have the keys, as far as that is
-// known. They count as servers of the tenant, unless refused is not nil: then it is why the user may not use them.
+// use is how a user uses a deployment: with these keys. masters are those of a Cluster that have the keys, as far as
+// that is known. They count as servers of the tenant, unless refused is not nil: then it is why the user may not use
+// them.
 type use struct {
 	keys    []string
 	masters []auth.Endpoint
 	refused error
 }
 
-// mastersOf returns the masters of a Cluster that have the keys of a user, as far as that is known, and the view that says
-// so.
+// mastersOf returns the masters of a Cluster that have the keys of a user, as far as that is known, and the view that
+// says so.
 func (d *Directory) mastersOf(by connection.Owner, e auth.Endpoint, keys []string) (masters []auth.Endpoint, known *view) {
 	d.mu.Lock()
 	w := d.watchers[e]
@@ -32,8 +33,8 @@ func (d *Directory) mastersOf(by connection.Owner, e auth.Endpoint, keys []strin
 	return known.mastersOf(keys, masters), known
 }
 
-// mastersOf returns the masters of a Cluster that have the keys, and those that the slots of the keys are being moved to,
-// each once. If it is not known of a key, they may still be where they were before.
+// mastersOf returns the masters of a Cluster that have the keys, and those that the slots of the keys are being moved
+// to, each once. If it is not known of a key, they may still be where they were before.
 func (v *view) mastersOf(keys []string, before []auth.Endpoint) []auth.Endpoint {
 	if v == nil || v.owners == nil {
 		return before
@@ -52,8 +53,8 @@ func (v *view) mastersOf(keys []string, before []auth.Endpoint) []auth.Endpoint 
 	return slices.SortedFunc(maps.Keys(found), func(a, b auth.Endpoint) int { return cmp.Compare(a.Address, b.Address) })
 }
 
-// claimMasters claims a deployment together with the masters that have keys of the user. If these are too many, only the
-// deployment is claimed, so that the operator goes on to see where the keys are, and refused says so.
+// claimMasters claims a deployment together with the masters that have keys of the user. If these are too many, only
+// the deployment is claimed, so that the operator goes on to see where the keys are, and refused says so.
 func (d *Directory) claimMasters(
 	by connection.Owner, e auth.Endpoint, database int, masters []auth.Endpoint,
 ) (refused, err error) {

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// mostNewAddresses is how many addresses may be new at once, and newAddressInterval how often there may be one more. An
-	// address that was not named for forgetAddress is new again.
+	// mostNewAddresses is how many addresses may be new at once, and newAddressInterval how often there may be one more.
+	// An address that was not named for forgetAddress is new again.
 	mostNewAddresses   = mostPolled + mostMasters
 	newAddressInterval = time.Second
 	forgetAddress      = 10 * time.Minute
 )
 
-// members returns the responses of the servers that belong to the deployment, and records which ones do not. An address,
-// such as that of a Pod, may by now be that of a server of another deployment. So a server belongs to the deployment if the
-// user names it, or if a server that belongs to it knows it, or did before.
+// members returns the responses of the servers that belong to the deployment, and records which ones do not. An
+// address, such as that of a Pod, may by now be that of a server of another deployment. So a server belongs to the
+// deployment if the user names it, or if a server that belongs to it knows it, or did before.
 func (w *watcher) members(reported []response) (believed []response) {
 	known := w.formerPeers(reported)
 	w.nonMembers = map[string]bool{}
@@ -61,8 +61,8 @@ func (w *watcher) isConfigured(address string) bool {
 	return slices.Contains(w.endpoint.Addresses(), address)
 }
 
-// formerPeers returns the IDs by which the servers of the deployment were known. It is empty if those that the user names know
-// others, but none of these: then the addresses lead to another deployment now.
+// formerPeers returns the IDs by which the servers of the deployment were known. It is empty if those that the user
+// names know others, but none of these: then the addresses lead to another deployment now.
 func (w *watcher) formerPeers(reported []response) map[string]bool {
 	var named []string
 	for _, each := range reported {
@@ -84,7 +84,8 @@ func (w *watcher) memberResponses() map[string]response {
 	return all
 }
 
-// mayUse reports whether an address may be used: it is known, or there were few new ones. If so, it is known from now on.
+// mayUse reports whether an address may be used: it is known, or there were few new ones. If so, it is known from now
+// on.
 func (w *watcher) mayUse(address string) bool {
 	if _, known := w.lastUsed[address]; !known && !w.isConfigured(address) && !w.newAddresses.Allow() {
 		return false

@@ -30,8 +30,8 @@ type nodes struct {
 	// masters are the IDs of the masters with slots, each once, and ranges are their slots.
 	masters []string
 	ranges  []slotRange
-	// epochs has the epoch of each node with slots by its ID: of two nodes that claim a slot, the one with the higher epoch
-	// is right.
+	// epochs has the epoch of each node with slots by its ID: of two nodes that claim a slot, the one with the higher
+	// epoch is right.
 	epochs map[string]uint64
 	// addresses has the address of each node by its ID: of those with slots, and of those that slots are moved to.
 	addresses map[string]string
@@ -57,9 +57,9 @@ type move struct {
 	to   string // the ID of the node
 }
 
-// parseNodes parses the replies to CLUSTER SLOTS and CLUSTER NODES. polledAt is the address of the node that
-// sent them: a node that does not know its own host name is at that host. The second reply may be an error, because some
-// services have only the first command.
+// parseNodes parses the replies to CLUSTER SLOTS and CLUSTER NODES. polledAt is the address of the node that sent them:
+// a node that does not know its own host name is at that host. The second reply may be an error, because some services
+// have only the first command.
 func parseNodes(inSlots, inNodes any, polledAt string) (*nodes, error) {
 	is := &nodes{epochs: map[string]uint64{}, addresses: map[string]string{}}
 	if text, ok := inNodes.(string); ok {
@@ -124,8 +124,8 @@ func (n *nodes) trim() {
 	n.epochs, n.addresses = epochs, addresses
 }
 
-// parseRange parses a range of CLUSTER SLOTS: first, last, the master, and its replicas. It returns the ID of the master.
-// A node is its preferred address, its port, and, from Redis 4 on, its ID.
+// parseRange parses a range of CLUSTER SLOTS: first, last, the master, and its replicas. It returns the ID of the
+// master. A node is its preferred address, its port, and, from Redis 4 on, its ID.
 func (n *nodes) parseRange(reply any, polledAt string) (is slotRange, id string, err error) {
 	const least, leastOfNode = 3, 2
 	parts, _ := reply.([]any)
@@ -245,8 +245,8 @@ type claim struct {
 	own   bool
 }
 
-// mergeNodes returns what follows from what several nodes report. Of two masters of a slot, the one with the higher epoch is
-// right. What a node reports about itself is newer than what others report about it.
+// mergeNodes returns what follows from what several nodes report. Of two masters of a slot, the one with the higher
+// epoch is right. What a node reports about itself is newer than what others report about it.
 func mergeNodes(of auth.Endpoint, reported []*nodes) *view {
 	v := &view{owners: make([]uint16, slots), importing: map[uint16]auth.Endpoint{}}
 	epochs := make([]uint64, slots)
@@ -269,8 +269,8 @@ func mergeNodes(of auth.Endpoint, reported []*nodes) *view {
 	return v
 }
 
-// addMoves adds the moves of slots, to no more servers than there may be masters. Only the owner of a slot moves it: what a
-// former owner says is left over from a move that was interrupted.
+// addMoves adds the moves of slots, to no more servers than there may be masters. Only the owner of a slot moves it:
+// what a former owner says is left over from a move that was interrupted.
 func (v *view) addMoves(of auth.Endpoint, reported []*nodes) {
 	servers := map[string]auth.Endpoint{}
 	for _, each := range reported {

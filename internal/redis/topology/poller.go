@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// pollInterval is the time between two requests to a server, and leastPollInterval the time if something contradicts what
-	// is known.
+	// pollInterval is the time between two requests to a server, and leastPollInterval the time if something contradicts
+	// what is known.
 	pollInterval      = time.Second
 	leastPollInterval = 50 * time.Millisecond
 )

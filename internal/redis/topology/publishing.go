@@ -17,8 +17,8 @@ import (
 type view struct {
 	// err is why nothing is known; nil if something is.
 	err *failure.Error
-	// masters are the masters, in the order of their addresses. A deployment with sentinels has one, and epoch is the number
-	// of the failover that made it one.
+	// masters are the masters, in the order of their addresses. A deployment with sentinels has one, and epoch is the
+	// number of the failover that made it one.
 	masters []auth.Endpoint
 	epoch   uint64
 	// owners has, for each slot of a Cluster, the index of its master plus 1; 0 if there is none. It is nil with
@@ -86,8 +86,8 @@ func (w *watcher) adopt(next *view) {
 	w.changes.Add(1)
 }
 
-// evaluate returns what follows from the responses, and from the errors of the servers that did not respond. It returns nil
-// if there is no view yet, and none follows. Errors alone count only if no response is awaited.
+// evaluate returns what follows from the responses, and from the errors of the servers that did not respond. It returns
+// nil if there is no view yet, and none follows. Errors alone count only if no response is awaited.
 func (w *watcher) evaluate(reported []response, causes []*failure.Error, polled int, awaits bool) *view {
 	next := w.merge(reported, polled, awaits, w.epoch)
 	if next == nil {

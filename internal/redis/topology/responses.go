@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// responseLife is how long a response counts. A master that no sentinel has named for so long is not used: there may be
-	// a new one by now. It is longer than the timeout of a request and the time until the next one. The response of a sentinel
-	// that may make another server the master sooner counts for a shorter time, but at least for leastLife.
+	// responseLife is how long a response counts. A master that no sentinel has named for so long is not used: there may
+	// be a new one by now. It is longer than the timeout of a request and the time until the next one. The response of a
+	// sentinel that may make another server the master sooner counts for a shorter time, but at least for leastLife.
 	responseLife = 5 * time.Second
 	leastLife    = 3 * pollInterval
-	// beginTimeout bounds how long the first view waits for all servers. It is longer than two requests, one to a server that
-	// the user names and one to a server that this one names.
+	// beginTimeout bounds how long the first view waits for all servers. It is longer than two requests, one to a server
+	// that the user names and one to a server that this one names.
 	beginTimeout = 3 * time.Second
 )
 
@@ -28,8 +28,8 @@ const (
 type response struct {
 	// from is the address of the server.
 	from string
-	// sentAt is when the request for it was sent, and triedAt when the last request was sent, which may have failed, but not
-	// because the operator was busy.
+	// sentAt is when the request for it was sent, and triedAt when the last request was sent, which may have failed, but
+	// not because the operator was busy.
 	sentAt, triedAt time.Time
 	// named is the master that a sentinel names, and others are the other sentinels that it knows. life is how long the
 	// response counts; 0 means responseLife.
@@ -85,8 +85,8 @@ func (r response) same(as response) bool {
 		(r.named == nil || *r.named == *as.named) && (r.nodes == nil || r.nodes.same(as.nodes))
 }
 
-// record stores a response, unless its server is not polled any longer. After an error, the response before it counts until
-// it is too old.
+// record stores a response, unless its server is not polled any longer. After an error, the response before it counts
+// until it is too old.
 func (w *watcher) record(address string, by *poller, reported response) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,9 +116,9 @@ func (w *watcher) signalUpdate() {
 	w.updated = make(chan struct{})
 }
 
-// awaits reports whether a server has yet to be polled that may know of a later failover than those that have responded:
-// before the first view one that the others name, and always one that was not polled within the last seconds, as after
-// the process was stopped.
+// awaits reports whether a server has yet to be polled that may know of a later failover than those that have
+// responded: before the first view one that the others name, and always one that was not polled within the last
+// seconds, as after the process was stopped.
 func (w *watcher) awaits(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// checkTimeout is for how long the age of the responses may not have been checked, as while the process was stopped. Then
-	// nothing is known until the next check.
+	// checkTimeout is for how long the age of the responses may not have been checked, as while the process was stopped.
+	// Then nothing is known until the next check.
 	checkTimeout = 2 * pollInterval
 	// refreshTimeout bounds how long a worker waits for responses that say where a key has moved.
 	refreshTimeout = 250 * time.Millisecond

@@ -74,8 +74,8 @@ func (s sentinels) parse(replies []any, _ string) (reported response, err error)
 	return response{named: is, others: othersIn(replies[2]), life: lifeBy(resp.Field(replies[0], "down-after-milliseconds"))}, nil
 }
 
-// isDown reports whether a reply to SENTINEL MASTER says that this master is down. From the moment at which a failover has
-// made another server the master until all replicas follow it, the reply is about the old one.
+// isDown reports whether a reply to SENTINEL MASTER says that this master is down. From the moment at which a failover
+// has made another server the master until all replicas follow it, the reply is about the old one.
 func isDown(reply any, master string) bool {
 	flags, _ := resp.Field(reply, "flags").(string)
 	of, err := joined(resp.Field(reply, "ip"), resp.Field(reply, "port"))
@@ -152,10 +152,10 @@ func masterNotFound() error {
 }
 
 // merge implements deployment. The sentinel that knows of the latest failover is right: this is how sentinels agree
-// among themselves, too. If a sentinel has reported a later failover before, more than half of them must agree that there
-// is none: the others may be on the wrong side of a network partition. No sentinel is right before the others have had the
-// time to respond: it may be the one that does not know of the failover yet. A master that is down for the sentinels may respond to
-// the operator, or respond again, while they make another server the master.
+// among themselves, too. If a sentinel has reported a later failover before, more than half of them must agree that
+// there is none: the others may be on the wrong side of a network partition. No sentinel is right before the others
+// have had the time to respond: it may be the one that does not know of the failover yet. A master that is down for the
+// sentinels may respond to the operator, or respond again, while they make another server the master.
 func (s sentinels) merge(reported []response, polled int, awaits bool, epoch uint64) *view {
 	latest, votes, down := latestOf(reported)
 	switch {
@@ -189,9 +189,9 @@ func latestOf(reported []response) (latest naming, votes int, down bool) {
 	return latest, same[latest], isDown[latest]
 }
 
-// agreed reports whether more than half of the sentinels name this master. Several addresses that the user has written may
-// lead to one sentinel. So the addresses count that the sentinels have of each other, and only if there are none, all
-// that are polled.
+// agreed reports whether more than half of the sentinels name this master. Several addresses that the user has written
+// may lead to one sentinel. So the addresses count that the sentinels have of each other, and only if there are none,
+// all that are polled.
 func agreed(reported []response, is naming, polled int) bool {
 	known := map[string]bool{}
 	for _, each := range reported {
@@ -243,8 +243,8 @@ func (s sentinels) isMember(reported response, known map[string]bool) bool {
 	return slices.ContainsFunc(reported.others, func(its other) bool { return known[its.id] })
 }
 
-// wanted implements deployment: the sentinels that the user names, those that respond, and those that they know. While none
-// responds, it is all that were polled last.
+// wanted implements deployment: the sentinels that the user names, those that respond, and those that they know. While
+// none responds, it is all that were polled last.
 func (s sentinels) wanted(responses map[string]response, _ []auth.Endpoint) []string {
 	wanted := addresses(s.Addresses())
 	known := slices.Sorted(maps.Keys(responses))
@@ -262,7 +262,8 @@ func (s sentinels) wanted(responses map[string]response, _ []auth.Endpoint) []st
 	return wanted
 }
 
-// failoverChannels are the channels on which a sentinel publishes that there is a new master, or that the master is down.
+// failoverChannels are the channels on which a sentinel publishes that there is a new master, or that the master is
+// down.
 var failoverChannels = []string{"+switch-master", "+odown"}
 
 // listen polls all sentinels as soon as one publishes a failover event, until ctx is done. If a sentinel rejects the

@@ -25,8 +25,8 @@ const (
 	// requestsEach is how many requests to them may be under way, until their replies are parsed. It bounds the memory of
 	// replies.
 	requestsEach = 4
-	// requestCost is what sending a request and waiting for its reply counts as, and byteCost what receiving a byte does: the
-	// operator cannot measure that. The time to parse replies and to merge what they say is measured.
+	// requestCost is what sending a request and waiting for its reply counts as, and byteCost what receiving a byte does:
+	// the operator cannot measure that. The time to parse replies and to merge what they say is measured.
 	requestCost = 200 * time.Microsecond
 	byteCost    = 10 * time.Nanosecond
 )
@@ -48,7 +48,8 @@ func costOf(replies [][]byte, err error) time.Duration {
 
 // shares has the share of each tenant. Servers decide how large their replies are and how often they differ, and users
 // choose the servers. So the work for one tenant is bounded, and others do not wait for it. A deployment that several
-// tenants use needs the share of only one of them, so nobody slows it down by using it too. It is safe for concurrent use.
+// tenants use needs the share of only one of them, so nobody slows it down by using it too. It is safe for concurrent
+// use.
 type shares struct {
 	mu sync.Mutex
 	of map[string]*share
@@ -56,8 +57,8 @@ type shares struct {
 
 // share is that of one tenant.
 type share struct {
-	// users is how many objects of the tenant use a deployment, and polled how many servers of these deployments are polled.
-	// The lock of shares guards them.
+	// users is how many objects of the tenant use a deployment, and polled how many servers of these deployments are
+	// polled. The lock of shares guards them.
 	users, polled int
 
 	requests *semaphore.Weighted
@@ -110,8 +111,8 @@ func (s *shares) admit(w *watcher, wanted int) (admitted int) {
 	return admitted
 }
 
-// begin waits until a server of a deployment may be polled, and returns the share of the tenant that this takes. Call end
-// afterwards. The error is that of ctx, or [errUnused].
+// begin waits until a server of a deployment may be polled, and returns the share of the tenant that this takes. Call
+// end afterwards. The error is that of ctx, or [errUnused].
 func (s *shares) begin(ctx context.Context, w *watcher) (*share, error) {
 	all := s.usedBy(w)
 	if len(all) == 0 {
@@ -164,7 +165,8 @@ func (s *shares) usedBy(w *watcher) (all []*share) {
 	return all
 }
 
-// forgetIdle removes the shares that are not used and that would be the same if they were new. Call it with the lock held.
+// forgetIdle removes the shares that are not used and that would be the same if they were new. Call it with the lock
+// held.
 func (s *shares) forgetIdle() {
 	for tenant, of := range s.of {
 		if of.users == 0 && of.time.Full() && of.requests.TryAcquire(requestsEach) {

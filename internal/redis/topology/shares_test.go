@@ -56,8 +56,8 @@ func (s *shares) watcher(tenants ...string) *watcher {
 	return f
 }
 
-// One tenant has very many servers that are silent, or whose replies take very long to parse. Another one, and a deployment
-// that both use, are asked as usual.
+// One tenant has very many servers that are silent, or whose replies take very long to parse. Another one, and a
+// deployment that both use, are asked as usual.
 func TestServersOfATenantAreAskedFewAtATime(t *testing.T) {
 	t.Parallel()
 	for name, cost := range map[string]time.Duration{"silent": requestCost, "costly": 100 * time.Millisecond} {

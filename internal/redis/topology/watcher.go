@@ -27,8 +27,8 @@ const (
 
 // deployment is what differs between a deployment with sentinels and a Cluster.
 type deployment interface {
-	// merge returns what follows from the responses, if so many servers are polled; nil if nothing does. awaits says that one
-	// of them has yet to respond, and epoch is that of the latest failover that any of them knew of.
+	// merge returns what follows from the responses, if so many servers are polled; nil if nothing does. awaits says that
+	// one of them has yet to respond, and epoch is that of the latest failover that any of them knew of.
 	merge(reported []response, polled int, awaits bool, epoch uint64) *view
 	// commands returns the commands of a request.
 	commands() [][]any
@@ -67,8 +67,8 @@ type watcher struct {
 	polled int
 	// moved is called when a route may have changed, and calls adopt.
 	moved func(next *view)
-	// uses has how each object uses the deployment. inUse has how many of them may use each master of a Cluster, refusals is how
-	// many may not use theirs, and refused is why. The lock of the directory guards them.
+	// uses has how each object uses the deployment. inUse has how many of them may use each master of a Cluster, refusals
+	// is how many may not use theirs, and refused is why. The lock of the directory guards them.
 	uses     map[connection.Owner]use
 	inUse    map[auth.Endpoint]int
 	refusals int
@@ -83,12 +83,12 @@ type watcher struct {
 	known atomic.Pointer[view]
 	// checkedAt is when run last began to check the age of the responses, and has published what follows.
 	checkedAt atomic.Pointer[time.Time]
-	// changes grows when routes have changed. It begins with the time, so that a deployment that was not watched for a while
-	// does not get the same number again.
+	// changes grows when routes have changed. It begins with the time, so that a deployment that was not watched for a
+	// while does not get the same number again.
 	changes atomic.Uint64
 	// epoch is that of the latest failover that any sentinel knew of, masters are the masters that were known last, and
-	// peers is what the servers of the deployment were last known by. nonMembers has the addresses of servers that respond and
-	// do not belong to it. Only run uses them.
+	// peers is what the servers of the deployment were last known by. nonMembers has the addresses of servers that respond
+	// and do not belong to it. Only run uses them.
 	epoch      uint64
 	masters    []auth.Endpoint
 	peers      map[string]bool

@@ -1,16 +1,16 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command loop is the minimal loop that the operator is compared with: the least that turns messages into Jobs, over open
-// connections. It counts in variables what it created, and recovers from nothing. No operator can be faster by more than
-// chance.
+// Command loop is the minimal loop that the operator is compared with: the least that turns messages into Jobs, over
+// open connections. It counts in variables what it created, and recovers from nothing. No operator can be faster by
+// more than chance.
 //
 //	loop grow  KUBECONFIG NAMESPACE PREFIX
 //	loop drain KUBECONFIG NAMESPACE SCALEDJOB
 //
-// For each ScaledJob of the namespace whose name begins with the prefix, grow reads the depth after each notification, and
-// creates the missing Jobs, 16 at once. When there are messages, drain creates one Job for each of them, at most maxReplicas
-// at once.
+// For each ScaledJob of the namespace whose name begins with the prefix, grow reads the depth after each notification,
+// and creates the missing Jobs, 16 at once. When there are messages, drain creates one Job for each of them, at most
+// maxReplicas at once.
 package main
 
 import (

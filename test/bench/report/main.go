@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command report draws the tables and plots of the pages on performance from the committed results of the benchmarks. It
-// replaces what is between two comments of a page, and leaves the rest alone:
+// Command report draws the tables and plots of the pages on performance from the committed results of the benchmarks.
+// It replaces what is between two comments of a page, and leaves the rest alone:
 //
 //	<!-- drawn: runs -->                    what the runs were taken on
 //	<!-- drawn: table latency bursts -->    the figures of these measurements

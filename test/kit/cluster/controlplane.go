@@ -37,8 +37,8 @@ var controllers = []string{
 	"ttl-after-finished-controller",
 }
 
-// environment has the garbage collectors of a control plane run less often in tests, in which many control planes with small
-// heaps share few processors, and within bounds. Benchmarks have them run as users do.
+// environment has the garbage collectors of a control plane run less often in tests, in which many control planes with
+// small heaps share few processors, and within bounds. Benchmarks have them run as users do.
 func environment() []string {
 	if testing.Testing() {
 		return []string{"GOGC=1000", "GOMEMLIMIT=700MiB"}

@@ -56,7 +56,8 @@ func (c *Cluster) startFakeNode(ctx context.Context) error {
 	return poll(ctx, c.podsArePlaced)
 }
 
-// createNode applies the manifests, with the newest version of the policy that the API server has, and makes the Node ready.
+// createNode applies the manifests, with the newest version of the policy that the API server has, and makes the Node
+// ready.
 func (c *Cluster) createNode(ctx context.Context) error {
 	kind := schema.GroupKind{Group: policyVersion.Group, Kind: "MutatingAdmissionPolicy"}
 	served, err := c.client.RESTMapper().RESTMapping(kind)

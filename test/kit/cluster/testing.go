@@ -26,9 +26,9 @@ const (
 	stopTimeout     = time.Minute
 )
 
-// Run runs the tests of a package between start and stop and returns the exit code for TestMain. Up to parallel tests run
-// at the same time, or as many as usual if it is 0; the flag -parallel overrides both. Stop is called even if start has
-// failed half-way. Controllers in the tests log nothing.
+// Run runs the tests of a package between start and stop and returns the exit code for TestMain. Up to parallel tests
+// run at the same time, or as many as usual if it is 0; the flag -parallel overrides both. Stop is called even if start
+// has failed half-way. Controllers in the tests log nothing.
 func Run(m *testing.M, parallel int, start, stop func(context.Context) error) int {
 	log.SetLogger(logr.Discard())
 	if parallel > 0 {

@@ -36,8 +36,8 @@ const (
 
 // Rule says what becomes of some requests. Its methods are safe for concurrent use.
 type Rule struct {
-	// Match chooses the requests. Skip of them pass, and then one of Every is hit, the first one included: each if Every is
-	// 0. Times is how many are hit at most, without a bound if it is 0.
+	// Match chooses the requests. Skip of them pass, and then one of Every is hit, the first one included: each if Every
+	// is 0. Times is how many are hit at most, without a bound if it is 0.
 	Match              func(*http.Request) bool
 	Skip, Every, Times int
 	When               When
@@ -204,8 +204,8 @@ func Delay(delay time.Duration) Answer {
 const expired = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
 	`"message":"too old resource version: 1 (2)","reason":"Expired","code":410}}`
 
-// Expired says that a watch is too old to go on, so that its client lists all objects again. A watch that begins with all
-// objects is carried out: client-go begins so after a watch of less than a second without an event.
+// Expired says that a watch is too old to go on, so that its client lists all objects again. A watch that begins with
+// all objects is carried out: client-go begins so after a watch of less than a second without an event.
 func Expired(request *http.Request) (*http.Response, error) {
 	if request.URL.Query().Has("sendInitialEvents") {
 		return nil, nil
@@ -291,8 +291,8 @@ func (r *Rule) Abandoned() int {
 	return r.abandoned
 }
 
-// Release ends the rule, and has all requests carried out that are kept back. It returns when the API server has answered
-// all of them.
+// Release ends the rule, and has all requests carried out that are kept back. It returns when the API server has
+// answered all of them.
 func (r *Rule) Release() error {
 	r.mu.Lock()
 	released := r.waiting

@@ -23,8 +23,8 @@ type Proxy struct {
 	server *httptest.Server
 }
 
-// NewProxy starts a proxy of the API server of a client configuration, until the test ends. What is passed on goes through
-// the transports that wrap returns.
+// NewProxy starts a proxy of the API server of a client configuration, until the test ends. What is passed on goes
+// through the transports that wrap returns.
 func NewProxy(tb testing.TB, to *rest.Config, wrap ...func(http.RoundTripper) http.RoundTripper) *Proxy {
 	tb.Helper()
 	// Whoever calls brings credentials along.

@@ -19,8 +19,8 @@ import (
 // JobLabel is the label by which a Job names KEDA's ScaledJob that it belongs to.
 const JobLabel = "scaledjob.keda.sh/name"
 
-// The strategies of KEDA's documentation: the first for a list that has the messages in progress too, and the second for
-// one that has not, because a worker removes its message when it begins.
+// The strategies of KEDA's documentation: the first for a list that has the messages in progress too, and the second
+// for one that has not, because a worker removes its message when it begins.
 const (
 	StrategyDefault  = "default"
 	StrategyAccurate = "accurate"

@@ -1,9 +1,9 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kueue runs Kueue as a child process against a control plane of package cluster: with the manifests, the roles and
-// the configuration that it ships, and with its webhooks. Only Jobs are left to it, and it has no leader election, no
-// metrics and no server for the order of its queues.
+// Package kueue runs Kueue as a child process against a control plane of package cluster: with the manifests, the roles
+// and the configuration that it ships, and with its webhooks. Only Jobs are left to it, and it has no leader election,
+// no metrics and no server for the order of its queues.
 //
 //	program, err := kueue.Build(ctx, log)
 //	running, err := program.Install(ctx, control)
@@ -141,7 +141,8 @@ func (k *Kueue) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// mountCertificates writes the Secret with the certificates to files, as a kubelet does. It fails until Kueue has made them.
+// mountCertificates writes the Secret with the certificates to files, as a kubelet does. It fails until Kueue has made
+// them.
 func (k *Kueue) mountCertificates(ctx context.Context) error {
 	if _, err := os.Stat(k.file(corev1.TLSCertKey)); err == nil {
 		return nil // since the first start

@@ -21,7 +21,8 @@ func Get[T any](value T, err error) func(gomega.Gomega) T {
 // failure is what an expectation says that is not met.
 type failure struct{ error }
 
-// Try runs a function up to the first expectation that is not met, which is the error. It is for what starts before any test.
+// Try runs a function up to the first expectation that is not met, which is the error. It is for what starts before any
+// test.
 func Try(do func(g gomega.Gomega)) (err error) {
 	defer func() {
 		switch reason := recover().(type) {

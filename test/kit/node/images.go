@@ -31,8 +31,8 @@ const (
 // shell are the programs that the scripts of the samples use.
 var shell = []string{"sh", "cat", "date", "head", "sed", "seq", "sleep", "tac"}
 
-// packImages packs what a cluster and the samples run into a folder: pause, CoreDNS, and Redis with a shell, from Debian's
-// packages. It returns the paths of the archives.
+// packImages packs what a cluster and the samples run into a folder: pause, CoreDNS, and Redis with a shell, from
+// Debian's packages. It returns the paths of the archives.
 func packImages(ctx context.Context, dir string, from paths) ([]string, error) {
 	err := errors.Join(packPause(ctx, dir), packCoreDNS(dir, from.dns), packRedis(ctx, dir, from.debian))
 	return []string{filepath.Join(dir, "pause.tar"), filepath.Join(dir, "coredns.tar"), filepath.Join(dir, "redis.tar")}, err

@@ -25,9 +25,9 @@ const (
 )
 
 // Isolated runs tests in namespaces of their own for mounts, processes and the network, and returns the exit code for
-// TestMain. So a node does not meet what runs on the machine, and when the process ends, however it does, the kernel ends
-// all containers and removes mounts, interfaces and packet filters. Unless it is killed, the process also restores the
-// few settings that a node changes for the whole machine.
+// TestMain. So a node does not meet what runs on the machine, and when the process ends, however it does, the kernel
+// ends all containers and removes mounts, interfaces and packet filters. Unless it is killed, the process also restores
+// the few settings that a node changes for the whole machine.
 //
 // The program runs itself again, first as process 1 of the namespaces, and below that as the tests. What needs the
 // network outside has to be done before, by Prepare.

@@ -3,8 +3,8 @@
 
 //go:build linux
 
-// Package node adds a real node to the control plane of package cluster: containerd, kubelet, kube-proxy and CoreDNS. It
-// needs root, Linux with cgroups, and Debian's packages or the files that were fetched before, but no Docker and no
+// Package node adds a real node to the control plane of package cluster: containerd, kubelet, kube-proxy and CoreDNS.
+// It needs root, Linux with cgroups, and Debian's packages or the files that were fetched before, but no Docker and no
 // registry. Start works only in the namespaces that Isolated makes.
 package node
 

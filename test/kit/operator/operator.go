@@ -82,9 +82,9 @@ type Operator struct {
 	logs  string // of an operator that has ended
 }
 
-// Start builds the operator if need be, see programs.Operator, starts it and returns when it is ready: its caches are filled,
-// though another operator may be leading. It serves its probes and, over HTTP, its metrics on free ports. The context
-// bounds the start, not the life of the operator.
+// Start builds the operator if need be, see programs.Operator, starts it and returns when it is ready: its caches are
+// filled, though another operator may be leading. It serves its probes and, over HTTP, its metrics on free ports. The
+// context bounds the start, not the life of the operator.
 func Start(ctx context.Context, opts Options) (*Operator, error) {
 	path := opts.Path
 	if path == "" {

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package programs has the programs that tests and the demo run. The script hack/programs.sh downloads or compiles them,
-// once per version. The package must be used from inside the source of this module.
+// Package programs has the programs that tests and the demo run. The script hack/programs.sh downloads or compiles
+// them, once per version. The package must be used from inside the source of this module.
 package programs
 
 import (
@@ -44,8 +44,8 @@ func Path(ctx context.Context, log io.Writer, name string) (string, error) {
 	return paths[name], err
 }
 
-// Paths returns the path of each program by its name in the script. Those that are missing are downloaded or compiled now,
-// which takes minutes, with progress on log. A nil log shows none.
+// Paths returns the path of each program by its name in the script. Those that are missing are downloaded or compiled
+// now, which takes minutes, with progress on log. A nil log shows none.
 func Paths(ctx context.Context, log io.Writer, names ...string) (map[string]string, error) {
 	found.mu.Lock()
 	defer found.mu.Unlock()
@@ -84,8 +84,8 @@ func get(ctx context.Context, log io.Writer, names []string) error {
 	return nil
 }
 
-// Operator returns the path of the operator, built from this source, and with the race detector if this program was built
-// so. In tests, it retries sooner.
+// Operator returns the path of the operator, built from this source, and with the race detector if this program was
+// built so. In tests, it retries sooner.
 func Operator(ctx context.Context, log io.Writer) (string, error) {
 	info, known := debug.ReadBuildInfo()
 	if known && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
@@ -120,7 +120,8 @@ func Root() (string, error) {
 	return "", err
 }
 
-// Source is the folder of a module of another project, in the version that the module in a folder below hack/tools pins.
+// Source is the folder of a module of another project, in the version that the module in a folder below hack/tools
+// pins.
 func Source(ctx context.Context, pins, module string) (string, error) {
 	source, err := Root()
 	if err != nil {
@@ -150,8 +151,8 @@ func Go(ctx context.Context, dir string, args ...string) (string, error) {
 	return run(cmd)
 }
 
-// run runs a command and returns its standard output. Its standard error is in the error, unless it goes elsewhere. When
-// the context ends, the command is interrupted. What a script compiles at that moment goes on, and keeps its lock.
+// run runs a command and returns its standard output. Its standard error is in the error, unless it goes elsewhere.
+// When the context ends, the command is interrupted. What a script compiles at that moment goes on, and keeps its lock.
 func run(cmd *exec.Cmd) (string, error) {
 	var output, said bytes.Buffer
 	cmd.Stdout = &output

@@ -40,7 +40,8 @@ esac
 `
 )
 
-// mirror is a copy of the script with an empty cache and a compiler that stands in, and a server from which it downloads.
+// mirror is a copy of the script with an empty cache and a compiler that stands in, and a server from which it
+// downloads.
 type mirror struct {
 	dir      string
 	env      []string

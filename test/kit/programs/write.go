@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// Write writes a script that the test runs, and returns its path. While it writes, the process starts no other program: a
-// child would inherit the open file, and the kernel runs no program that a process can still write ("text file busy").
+// Write writes a script that the test runs, and returns its path. While it writes, the process starts no other program:
+// a child would inherit the open file, and the kernel runs no program that a process can still write ("text file
+// busy").
 func Write(tb testing.TB, folder, file, content string) string {
 	tb.Helper()
 	path := filepath.Join(folder, file)

@@ -12,9 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Emulated stands in for a [Server] where there may be no redis-server, for the demo. It is miniredis, to which it
-// adds the keyspace events of lists, in the order of the commands, CLIENT TRACKING of what LLEN reads, and CONFIG GET and SET
-// of notify-keyspace-events. What a test shows with it holds for Redis only as far as the two were compared. It listens on
+// Emulated stands in for a [Server] where there may be no redis-server, for the demo. It is miniredis, to which it adds
+// the keyspace events of lists, in the order of the commands, CLIENT TRACKING of what LLEN reads, and CONFIG GET and
+// SET of notify-keyspace-events. What a test shows with it holds for Redis only as far as the two were compared. It
+// listens on
 // 127.0.0.1 and is safe for concurrent use.
 //
 // It differs from Redis in this:

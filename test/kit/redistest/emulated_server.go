@@ -25,8 +25,8 @@ var passedOn = map[string]bool{
 // changes are the commands that change a list, and the event of each. That of DEL is the one of a list that is gone.
 var changes = map[string]string{"LPUSH": "lpush", "RPUSH": "rpush", "LPOP": "lpop", "RPOP": "rpop", "DEL": ""}
 
-// emulation is one life of an [Emulated]. Its server takes the commands, which run one at a time, as those of Redis do, so
-// that their events have an order. Most it hands on to a miniredis that does not listen.
+// emulation is one life of an [Emulated]. Its server takes the commands, which run one at a time, as those of Redis do,
+// so that their events have an order. Most it hands on to a miniredis that does not listen.
 type emulation struct {
 	redis     *miniredis.Miniredis
 	server    *server.Server

@@ -16,8 +16,8 @@ var redis62 string
 // exchange is a line of a record: what came on a connection after a command, or, without one, unasked.
 type exchange struct{ conn, command, reply string }
 
-// Redis62 returns what Redis 6.2 replied when it was recorded, by the connection and the command, such as "resp3 llen emails".
-// A connection without a command stands for what came unasked. The record says which connection is what.
+// Redis62 returns what Redis 6.2 replied when it was recorded, by the connection and the command, such as "resp3 llen
+// emails". A connection without a command stands for what came unasked. The record says which connection is what.
 func Redis62() map[string]string {
 	replies := map[string]string{}
 	for _, each := range parseRecord(redis62) {

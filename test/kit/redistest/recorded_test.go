@@ -32,8 +32,8 @@ type talk struct {
 	came    *bytes.Buffer
 }
 
-// The record is true: with REDIS_SERVER=/path/of/a/redis-server-6.2 the server replies the same, except for the IDs of clients
-// and for times.
+// The record is true: with REDIS_SERVER=/path/of/a/redis-server-6.2 the server replies the same, except for the IDs of
+// clients and for times.
 func TestTheRecordOfRedis62(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

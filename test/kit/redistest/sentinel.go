@@ -107,8 +107,8 @@ func NewReplicated(tb testing.TB, opts ReplicatedOptions) *Replicated {
 	return forTest(tb, "Redis with sentinels", func(ctx context.Context) (*Replicated, error) { return StartReplicated(ctx, opts) })
 }
 
-// AddSentinel starts another sentinel, with further lines in its configuration, in which it keeps what it knows. It does not
-// wait until the others know it.
+// AddSentinel starts another sentinel, with further lines in its configuration, in which it keeps what it knows. It
+// does not wait until the others know it.
 func (r *Replicated) AddSentinel(ctx context.Context, config ...string) (*Server, error) {
 	opts := r.opts
 	path, err := programs.Path(ctx, opts.Log, "redis-server")

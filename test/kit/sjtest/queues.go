@@ -15,7 +15,8 @@ import (
 // Group is the consumer group of streams that have one.
 const Group = "workers"
 
-// QueueKind is a kind of queue: how a ScaledJob names it, but for the key, and what adds the message of this number to it.
+// QueueKind is a kind of queue: how a ScaledJob names it, but for the key, and what adds the message of this number to
+// it.
 type QueueKind struct {
 	Queue scaledjobv1.Queue
 	Add   func(ctx context.Context, to redis.Cmdable, key string, number int) error

@@ -26,8 +26,8 @@ const (
 	changeInterval = 10 * time.Millisecond
 )
 
-// AwaitSubscription returns once somebody is subscribed to the queue, or its keys are tracked. From then on the operator
-// notices a push without a resync.
+// AwaitSubscription returns once somebody is subscribed to the queue, or its keys are tracked. From then on the
+// operator notices a push without a resync.
 func (s *ScaledJob) AwaitSubscription(ctx context.Context) error {
 	if s.Object.Spec.Notifications == scaledjobv1.NotificationsTracking {
 		return s.AwaitTracked(ctx)

@@ -112,8 +112,8 @@ func (s *ScaledJob) Create(ctx context.Context, changes ...Change) error {
 	return nil
 }
 
-// Observe starts the watch of the Jobs, which stays until ctx ends. The limit is how many Jobs may be unfinished at the moment,
-// usually Due.
+// Observe starts the watch of the Jobs, which stays until ctx ends. The limit is how many Jobs may be unfinished at the
+// moment, usually Due.
 func (s *ScaledJob) Observe(ctx context.Context, config *rest.Config, limit func() int) (err error) {
 	s.Jobs, err = jobwatch.Start(ctx, config, s.Object, limit)
 	return err

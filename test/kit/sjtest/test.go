@@ -33,8 +33,8 @@ const mostShown = 200
 // shown has the namespaces of tests that failed, about which the log was shown.
 var shown sync.Map
 
-// NewTest wraps a ScaledJob for a test. If the test fails, it shows what the operator logged last about the namespace, once
-// for all ScaledJobs of the namespace.
+// NewTest wraps a ScaledJob for a test. If the test fails, it shows what the operator logged last about the namespace,
+// once for all ScaledJobs of the namespace.
 func NewTest(tb testing.TB, timeout time.Duration, scaledJob *ScaledJob) *Test {
 	tb.Helper()
 	s := &Test{ScaledJob: scaledJob, TB: tb, Timeout: timeout}

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package webhook runs admission webhooks that do not behave: they hang, refuse, lie or change objects. It also makes admission policies that
-// refuse.
+// Package webhook runs admission webhooks that do not behave: they hang, refuse, lie or change objects. It also makes
+// admission policies that refuse.
 package webhook
 
 import (

@@ -48,7 +48,8 @@ func (s schemas) fields(path string, schema openAPI) (found []string) {
 // withdrawn is a field that only Kubernetes 1.35 has, behind a feature gate.
 const withdrawn = ".spec.jobTemplate.spec.template.spec.workloadRef"
 
-// A field that a Job has and the CRD lacks would be refused or dropped. On an older API server, the CRD has more fields.
+// A field that a Job has and the CRD lacks would be refused or dropped. On an older API server, the CRD has more
+// fields.
 func TestTheTemplateHasEachFieldOfAJob(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

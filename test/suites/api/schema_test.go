@@ -195,7 +195,8 @@ func TestQuantityPatterns(t *testing.T) {
 	})
 }
 
-// Every number of a ScaledJob must fit the type that clients decode it into. Kubernetes 1.34 does not look at its format.
+// Every number of a ScaledJob must fit the type that clients decode it into. Kubernetes 1.34 does not look at its
+// format.
 func TestNumbersAreBounded(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

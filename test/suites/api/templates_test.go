@@ -197,7 +197,8 @@ func serverVersion(g Gomega) semver.Version {
 	return version
 }
 
-// tryBuilt creates a ScaledJob, of whose template nothing may get lost, and tries the Job that the operator makes of it.
+// tryBuilt creates a ScaledJob, of whose template nothing may get lost, and tries the Job that the operator makes of
+// it.
 func tryBuilt(t *testing.T, namespace string, object map[string]any) error {
 	t.Helper()
 	g := NewWithT(t)

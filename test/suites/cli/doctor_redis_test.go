@@ -247,7 +247,8 @@ func TestDoctorFindsNothingInHealthyServers(t *testing.T) {
 	}
 }
 
-// With the operator itself, its Lease and a server, nothing is invented, and what a probe sees is what the operator sees.
+// With the operator itself, its Lease and a server, nothing is invented, and what a probe sees is what the operator
+// sees.
 func TestDoctorAgreesWithTheOperator(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})

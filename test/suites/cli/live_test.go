@@ -46,8 +46,8 @@ func TestExplainLiveReadsRedis(t *testing.T) {
 	g.Expect(is.Arithmetic).To(ContainElement("0 claimed + ceil(3 / 10) = 1"))
 }
 
-// What can't be read from Redis is said, and the rest is explained from the status. A server that accepts connections and
-// says nothing keeps nobody waiting.
+// What can't be read from Redis is said, and the rest is explained from the status. A server that accepts connections
+// and says nothing keeps nobody waiting.
 func TestExplainLiveWithoutRedis(t *testing.T) {
 	t.Parallel()
 	for name, hangs := range map[string]bool{"nobody listens": false, "a server that hangs": true} {

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli tests kubectl scaledjob on a real API server, with users who may do more or less. The operator runs in the
-// namespaces of some tests. In the others, the tests write the statuses that it would write.
+// Package cli tests kubectl scaledjob on a real API server, with users who may do more or less. The operator runs in
+// the namespaces of some tests. In the others, the tests write the statuses that it would write.
 package cli
 
 import (

@@ -52,7 +52,8 @@ func TestTheMetricsOfAQuery(t *testing.T) {
 }
 
 var (
-	// notMetrics are the parts of a query in which names are not those of metrics: texts, selectors, ranges and lists of labels.
+	// notMetrics are the parts of a query in which names are not those of metrics: texts, selectors, ranges and lists of
+	// labels.
 	notMetrics = regexp.MustCompile(`"[^"]*"|\{(?:[^"}]|"[^"]*")*\}|\[[^\]]*\]|\b(?:by|without|on|ignoring|group_left|group_right) *\([^)]*\)`)
 	operators  = []string{"and", "bool", "or", "unless"}
 )

@@ -30,8 +30,8 @@ var (
 	meaning = regexp.MustCompile(`\bDefault\b[^.]*\bwaits? until\b`)
 )
 
-// popsByDefault says whether the workers remove a message at the start and keep it nowhere, and the strategy is Default.
-// A message that comes while they work then waits until one of them has ended.
+// popsByDefault says whether the workers remove a message at the start and keep it nowhere, and the strategy is
+// Default. A message that comes while they work then waits until one of them has ended.
 func popsByDefault(g Gomega, manifest map[string]any) bool {
 	var sj scaledjobv1.ScaledJob
 	text := must.Get(json.Marshal(manifest))(g)
@@ -46,7 +46,8 @@ func popsByDefault(g Gomega, manifest map[string]any) bool {
 	})
 }
 
-// unexplained are the ScaledJobs of a file whose workers pop at the start by default, and which do not say what it means.
+// unexplained are the ScaledJobs of a file whose workers pop at the start by default, and which do not say what it
+// means.
 func unexplained(g Gomega, text string) []string {
 	var names []string
 	for document := range strings.SplitSeq(text, "\n---\n") {

@@ -12,7 +12,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// avoided are words for which the reference of Kubernetes has plainer ones: Redis reports and notifies, and a fault ends.
+// avoided are words for which the reference of Kubernetes has plainer ones: Redis reports and notifies, and a fault
+// ends.
 var avoided = regexp.MustCompile(`(?i)\b(tell|tells|telling|told|heard of|hears of|anew|beside|in vain|for ever|all the same|mended|giv(?:e|es|ing) way|` +
 	`be asked|nobody knows|nobody asked for|goes on)\b`)
 

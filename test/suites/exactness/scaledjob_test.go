@@ -47,8 +47,8 @@ func newScaledJob(
 	return s
 }
 
-// newSingle creates a ScaledJob that has a Job to a message, and an operator to itself, which is subscribed to the queue and
-// reaches the API server through the proxy.
+// newSingle creates a ScaledJob that has a Job to a message, and an operator to itself, which is subscribed to the
+// queue and reaches the API server through the proxy.
 func newSingle(t *testing.T, name string, maxReplicas int32, changes ...sjtest.Change) (*scaledJob, *proxy) {
 	t.Helper()
 	namespace, proxy := newNamespace(t), startProxy(t)

@@ -91,8 +91,9 @@ func newHostile(t *testing.T) *hostile {
 	}
 }
 
-// newHostileInAllWays returns a namespace for all attacks together. One of its databases is that of its other ScaledJobs;
-// in make test-all, a third of the rest are of servers that flood, a third of Clusters and a third of silent servers.
+// newHostileInAllWays returns a namespace for all attacks together. One of its databases is that of its other
+// ScaledJobs; in make test-all, a third of the rest are of servers that flood, a third of Clusters and a third of
+// silent servers.
 func newHostileInAllWays(t *testing.T) *hostile {
 	t.Helper()
 	h := newHostile(t)
@@ -100,9 +101,9 @@ func newHostileInAllWays(t *testing.T) *hostile {
 	return h
 }
 
-// attacks returns all of them, in an order in which one namespace can begin them together: first those that hold no worker
-// for long, because those that hang hold all that the namespace may have, and last the one after which its statuses do not
-// change.
+// attacks returns all of them, in an order in which one namespace can begin them together: first those that hold no
+// worker for long, because those that hang hold all that the namespace may have, and last the one after which its
+// statuses do not change.
 func attacks() []attack {
 	return []attack{
 		{"creates are refused by 429", func(h *hostile) course { return h.busy("limited", webhook.Refuse(429)) }},
@@ -155,8 +156,8 @@ func attacks() []attack {
 	}
 }
 
-// of returns the label of the Jobs of a crowd, by which a webhook has to do with these alone: of several webhooks for the
-// same Jobs, the one that hangs would hide what the others answer.
+// of returns the label of the Jobs of a crowd, by which a webhook has to do with these alone: of several webhooks for
+// the same Jobs, the one that hangs would hide what the others answer.
 func of(crowd string) map[string]string { return map[string]string{"crowd": crowd} }
 
 // crowd creates so many ScaledJobs with these changes, whose names begin with name.
@@ -229,8 +230,8 @@ func (h *hostile) untilOneTells(kind, reason string) {
 	}).WithPolling(10*pollInterval).Should(BeTrue(), reason)
 }
 
-// silentServers makes ScaledJobs whose servers take connections and say nothing: as many as the namespace may use, and as
-// many again.
+// silentServers makes ScaledJobs whose servers take connections and say nothing: as many as the namespace may use, and
+// as many again.
 func (h *hostile) silentServers() course {
 	h.t.Helper()
 	var dialled atomic.Int64
@@ -263,8 +264,8 @@ func (h *hostile) floods() course {
 	return course{}
 }
 
-// lyingClusters makes ScaledJobs of Clusters whose nodes have other slots each time that they are asked, and tell so slowly
-// and at length. At the end, few of them may ever have been asked at a time.
+// lyingClusters makes ScaledJobs of Clusters whose nodes have other slots each time that they are asked, and tell so
+// slowly and at length. At the end, few of them may ever have been asked at a time.
 func (h *hostile) lyingClusters() course {
 	h.t.Helper()
 	var answers, asked, most atomic.Int64

@@ -103,9 +103,9 @@ func TestANeighbourIsServedWhileANamespaceDoesItsWorstInAllWays(t *testing.T) {
 	n.expectServed(courses...)
 }
 
-// expectServed asserts that the neighbour gets its Jobs, and that its edits are checked and rolled out, while nothing of
-// the attacks comes to its end. Whoever waits for workers that others hold gets them only when something of the others
-// ends. Some of it ends just then, by a timeout that nobody waits for; so there are several tries.
+// expectServed asserts that the neighbour gets its Jobs, and that its edits are checked and rolled out, while nothing
+// of the attacks comes to its end. Whoever waits for workers that others hold gets them only when something of the
+// others ends. Some of it ends just then, by a timeout that nobody waits for; so there are several tries.
 func (n *neighbour) expectServed(attacks ...course) {
 	n.t.Helper()
 	messages := sized(20, 10)

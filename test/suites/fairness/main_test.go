@@ -1,12 +1,12 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fairness has one namespace do its worst, in one way after the other and in all ways at once, and looks whether
-// another namespace gets its Jobs meanwhile: a real operator, a real API server and real Redis servers.
+// Package fairness has one namespace do its worst, in one way after the other and in all ways at once, and looks
+// whether another namespace gets its Jobs meanwhile: a real operator, a real API server and real Redis servers.
 //
-// It asserts shares and an order, not times: the neighbour gets its Jobs, and its edits are rolled out, without any request
-// of the hostile namespace coming to its end meanwhile. An operator that waits for the hostile namespace fails this: see
-// the control.
+// It asserts shares and an order, not times: the neighbour gets its Jobs, and its edits are rolled out, without any
+// request of the hostile namespace coming to its end meanwhile. An operator that waits for the hostile namespace fails
+// this: see the control.
 package fairness
 
 import (
@@ -46,8 +46,8 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Run(m, 1, start, stop))
 }
 
-// start starts a control plane without controllers and nodes: the Jobs are the tests' own to finish, and those of deleted
-// ScaledJobs stay.
+// start starts a control plane without controllers and nodes: the Jobs are the tests' own to finish, and those of
+// deleted ScaledJobs stay.
 func start(ctx context.Context) error {
 	return must.Try(func(g gomega.Gomega) {
 		shared = must.Get(sjtest.NewControlPlane(ctx, cluster.Options{Log: os.Stderr}))(g)

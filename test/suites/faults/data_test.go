@@ -40,7 +40,8 @@ func ofOne(always ...sjtest.Change) func(*testing.T) *Fixture {
 	}
 }
 
-// Redis notifies subscribers of these changes, but not connections for which it tracks keys: there the resync finds them.
+// Redis notifies subscribers of these changes, but not connections for which it tracks keys: there the resync finds
+// them.
 func TestChangesOfConsumerGroups(t *testing.T) {
 	t.Parallel()
 	const entries, lastEntry = 3, "18446744073709551615-1"
@@ -158,7 +159,8 @@ func TestOneChannelIsRevoked(t *testing.T) {
 	play(t, fixture, fault)
 }
 
-// forbidden pushes to a queue to whose channel the operator may not subscribe, though it is subscribed to the neighbour's.
+// forbidden pushes to a queue to whose channel the operator may not subscribe, though it is subscribed to the
+// neighbour's.
 func (q *Queue) forbidden(ctx context.Context, meanwhile Meanwhile, neighbour *Queue) error {
 	heard := func(ctx context.Context) error {
 		return errors.Join(meanwhile(ctx), neighbour.AwaitExpected(ctx))

@@ -112,8 +112,8 @@ func everything(t *testing.T, group string) *unstructured.Unstructured {
 	return every
 }
 
-// applied applies the manifests, each in both ways that GitOps tools apply, and returns them with what is in the cluster
-// then.
+// applied applies the manifests, each in both ways that GitOps tools apply, and returns them with what is in the
+// cluster then.
 func applied(t *testing.T, manifests []*unstructured.Unstructured) (pairs []pair) {
 	t.Helper()
 	g := NewWithT(t)
@@ -212,8 +212,8 @@ func TestDefaultsInListItemsAreDifferences(t *testing.T) {
 	}
 }
 
-// Objects that were stored with an earlier CRD, which had defaults in the items of lists, can be applied with the CRD of
-// today, and do not differ any more then.
+// Objects that were stored with an earlier CRD, which had defaults in the items of lists, can be applied with the CRD
+// of today, and do not differ any more then.
 func TestObjectsOfAnEarlierCRDCanBeApplied(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

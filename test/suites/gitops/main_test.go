@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gitops tests what Argo CD and Flux make of ScaledJobs, with their own engines: that a ScaledJob in the cluster
-// does not differ from its manifest, and how healthy it is shown.
+// Package gitops tests what Argo CD and Flux make of ScaledJobs, with their own engines: that a ScaledJob in the
+// cluster does not differ from its manifest, and how healthy it is shown.
 package gitops
 
 import (

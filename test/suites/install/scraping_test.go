@@ -49,7 +49,8 @@ func only[T any](g Gomega, objects []*unstructured.Unstructured, kind string) T 
 	return as[T](g, found[0])
 }
 
-// Whoever applies the roles of the page may read the metrics of the operator that the manifests install, and find its Pods.
+// Whoever applies the roles of the page may read the metrics of the operator that the manifests install, and find its
+// Pods.
 func TestRolesOfThePageAreForTheManifests(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -70,8 +71,8 @@ func TestRolesOfThePageAreForTheManifests(t *testing.T) {
 	g.Expect(as[rbacv1.ClusterRole](g, readers[0]).Rules).To(ConsistOf(rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}))
 }
 
-// The scrape configuration of the page keeps the Pods that the manifests create, with the port of their metrics. The suite
-// oncall scrapes with it.
+// The scrape configuration of the page keeps the Pods that the manifests create, with the port of their metrics. The
+// suite oncall scrapes with it.
 func TestScrapeConfigurationOfThePageFindsThePods(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -19,8 +19,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/workers"
 )
 
-// crew simulates the containers of the Pods of a ScaledJob. Each takes a message, finishes it when the test lets it, and
-// ends.
+// crew simulates the containers of the Pods of a ScaledJob. Each takes a message, finishes it when the test lets it,
+// and ends.
 type crew struct {
 	// api is where the Pods are.
 	api  client.WithWatch

@@ -1,11 +1,11 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kueue tests the operator together with Kueue: the real one, in the version that hack/tools/kueue pins, with its
-// webhooks, and the real controller of Jobs. Only the containers of the Pods are simulated, see crew.
+// Package kueue tests the operator together with Kueue: the real one, in the version that hack/tools/kueue pins, with
+// its webhooks, and the real controller of Jobs. Only the containers of the Pods are simulated, see crew.
 //
-// Most tests share one control plane with one Kueue and one operator, and have a namespace, a ClusterQueue and a LocalQueue
-// each. Those that stop Kueue or the operator do not run at the same time as others.
+// Most tests share one control plane with one Kueue and one operator, and have a namespace, a ClusterQueue and a
+// LocalQueue each. Those that stop Kueue or the operator do not run at the same time as others.
 //
 // No test of the suite can run where Kueue is neither in the cache folder nor can be compiled, for example without a
 // network: the suite then fails at its start, and says so.

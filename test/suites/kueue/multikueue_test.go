@@ -89,8 +89,8 @@ func TestJobsRunInAWorkerClusterThatIsLostAndBack(t *testing.T) {
 // touchInterval is how often Kueue is to look at each Workload.
 const touchInterval = 5 * time.Second
 
-// touchWorkloads has Kueue look at each Workload. When it reaches a worker cluster again, it may miss what happens there
-// in the first moments.
+// touchWorkloads has Kueue look at each Workload. When it reaches a worker cluster again, it may miss what happens
+// there in the first moments.
 func (s *stage) touchWorkloads() {
 	s.t.Helper()
 	touch := fmt.Appendf(nil, `{"metadata":{"annotations":{"test.batch.miracle.dev/touched":%q}}}`, time.Now().String())

@@ -107,8 +107,8 @@ spec: {clusterQueue: %[1]s}
 `, s.Namespace, localQueue)
 }
 
-// create creates the ScaledJob, with workers that keep the messages in progress in a list and Jobs for Kueue unless changes
-// say otherwise, and starts its workers.
+// create creates the ScaledJob, with workers that keep the messages in progress in a list and Jobs for Kueue unless
+// changes say otherwise, and starts its workers.
 func (s *stage) create(changes ...sjtest.Change) {
 	s.t.Helper()
 	s.Create(append([]sjtest.Change{s.kind.Count, labelled(queued(low))}, changes...)...)
@@ -209,8 +209,8 @@ func (s *stage) expectLimit(status metav1.ConditionStatus, reason string) (messa
 	return s.Condition(scaledjobv1.ConditionScalingLimited).Message
 }
 
-// expectCreatesFail waits until the status says that creates fail because of Kueue's webhook. While it hangs, that takes
-// the operator more than one request to learn.
+// expectCreatesFail waits until the status says that creates fail because of Kueue's webhook. While it hangs, that
+// takes the operator more than one request to learn.
 func (s *stage) expectCreatesFail() {
 	s.t.Helper()
 	s.Eventually(func() *metav1.Condition { return s.Condition(scaledjobv1.ConditionScalingLimited) }).Should(And(

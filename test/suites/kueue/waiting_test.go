@@ -117,8 +117,8 @@ func (s *stage) unreserved() (messages []string) {
 	return messages
 }
 
-// Jobs that request nothing which the ClusterQueue covers take nothing from its quota. Each Pod takes one of the resource
-// pods.
+// Jobs that request nothing which the ClusterQueue covers take nothing from its quota. Each Pod takes one of the
+// resource pods.
 func TestWhatJobsWithoutRequestsTakeFromTheQuota(t *testing.T) {
 	skip.UnderShort(t, "TestTheQuotaBoundsWhatRunsAndEachMessageHasOneJob has Jobs with requests")
 	t.Parallel()

@@ -32,8 +32,8 @@ const (
 	settling = 20 * time.Second
 )
 
-// announcing are Clusters of which each node announces 256 masters. Node 127.<cluster>.<master>.1 is the same as all others:
-// one listener answers for all addresses.
+// announcing are Clusters of which each node announces 256 masters. Node 127.<cluster>.<master>.1 is the same as all
+// others: one listener answers for all addresses.
 type announcing struct {
 	port int
 
@@ -139,7 +139,8 @@ func (a *announcing) scaledJobsOn(count int, redis string) contents {
 	return others
 }
 
-// A namespace that names Clusters of very many masters makes the operator hold no more servers than the namespace may use.
+// A namespace that names Clusters of very many masters makes the operator hold no more servers than the namespace may
+// use.
 func TestMastersOfManyClusters(t *testing.T) {
 	g := NewWithT(t)
 	redis, nodes := redistest.New(t, redistest.Options{}), newAnnouncing(t)

@@ -107,8 +107,9 @@ func namespaceOf(number int, apart bool) string {
 // longString is a template with one long string.
 const longString = `"schedulerName":"RANDOM"`
 
-// manyItems is a template with very many items, each of which is short as JSON and takes much memory when it is decoded.
-// heaviest has as many of those that take most as a template may have, and as many strings as fit next to them.
+// manyItems is a template with very many items, each of which is short as JSON and takes much memory when it is
+// decoded. heaviest has as many of those that take most as a template may have, and as many strings as fit next to
+// them.
 var (
 	manyItems = `"tolerations":[` + strings.Repeat("{},", 450_000) + "{}]"
 	heaviest  = `"initContainers":[` + strings.Repeat("{},", 4_990) + `{"args":[` + strings.Repeat(`"",`, 16_700) + `""]}]`

@@ -126,7 +126,8 @@ func (s *apiServer) answerTo(w http.ResponseWriter, r *http.Request, all *conten
 	}
 }
 
-// list answers with one page. Like API servers that serve from their cache, it gives all objects if any version will do.
+// list answers with one page. Like API servers that serve from their cache, it gives all objects if any version will
+// do.
 func (s *apiServer) list(w http.ResponseWriter, r *http.Request, all *contents) {
 	query, to, next := r.URL.Query(), all.count, ""
 	limit, _ := strconv.Atoi(query.Get("limit"))

@@ -108,8 +108,8 @@ func (j *journal) note(is line) {
 	j.logged[key] = of
 }
 
-// look has KEDA look at the keys once, after its cache has all that has happened, and returns when KEDA has created what
-// it wants to.
+// look has KEDA look at the keys once, after its cache has all that has happened, and returns when KEDA has created
+// what it wants to.
 func (s *stage) look() {
 	s.t.Helper()
 	s.catchUp()
@@ -133,8 +133,8 @@ func (s *stage) pause(value any) {
 	s.patch(s.theirs, map[string]any{"metadata": map[string]any{"annotations": map[string]any{paused: value}}})
 }
 
-// catchUp returns when KEDA's cache has all that has happened to Jobs and Pods: KEDA counts a Job that was created after
-// that, and its Pod as running.
+// catchUp returns when KEDA's cache has all that has happened to Jobs and Pods: KEDA counts a Job that was created
+// after that, and its Pod as running.
 func (s *stage) catchUp() {
 	s.t.Helper()
 	s.markers++

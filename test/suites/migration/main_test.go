@@ -1,10 +1,10 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migration tests kubectl scaledjob convert against KEDA itself: KEDA and the operator run on one real API server,
-// read the same keys of a real Redis, and work for a ScaledJob of KEDA and for what convert makes of it. After each change
-// of the keys, of the Pods or of the spec, both have created the same number of Jobs, or the document about the migration
-// names the difference.
+// Package migration tests kubectl scaledjob convert against KEDA itself: KEDA and the operator run on one real API
+// server, read the same keys of a real Redis, and work for a ScaledJob of KEDA and for what convert makes of it. After
+// each change of the keys, of the Pods or of the spec, both have created the same number of Jobs, or the document about
+// the migration names the difference.
 //
 //	rows_test.go     what is compared, with the numbers of both and the place in the document
 //	examples_test.go the same for the manifests with all that the documentation of KEDA shows

@@ -38,8 +38,8 @@ const address = "ADDRESS"
 // row is a ScaledJob of KEDA, and what happens to its queue.
 type row struct {
 	name string
-	// spec is KEDA's in YAML, without the template of the Jobs, which rollouts leave alone. Or example is a manifest, as its
-	// file and the name of the ScaledJob. With both, the fields of the spec are added.
+	// spec is KEDA's in YAML, without the template of the Jobs, which rollouts leave alone. Or example is a manifest, as
+	// its file and the name of the ScaledJob. With both, the fields of the spec are added.
 	spec    string
 	example string
 	// replaced are texts of the manifest, each followed by what is in its place.

@@ -25,8 +25,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/sjtest"
 )
 
-// stage is where a row is played: a namespace with a ScaledJob of KEDA and what it was converted to, which have one name
-// and read the same keys.
+// stage is where a row is played: a namespace with a ScaledJob of KEDA and what it was converted to, which have one
+// name and read the same keys.
 type stage struct {
 	Gomega
 

@@ -69,8 +69,8 @@ func chart(t *testing.T) string {
 	return strings.TrimPrefix(charts[0], root("")+"/")
 }
 
-// helmInstall installs the chart and waits until the operator is ready. It is uninstalled at the end of the test, unless
-// that has been done.
+// helmInstall installs the chart and waits until the operator is ready. It is uninstalled at the end of the test,
+// unless that has been done.
 func helmInstall(t *testing.T, release, namespace string, args ...string) {
 	t.Helper()
 	words := append([]string{"helm", "install", release, chart(t), "--namespace", namespace, "--wait", "--timeout=3m"}, args...)

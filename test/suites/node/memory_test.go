@@ -18,8 +18,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
-// TestLeaderRunsOutOfMemory has the kernel kill the leader in the middle of a burst. The Jobs are suspended: what counts
-// is how many there are.
+// TestLeaderRunsOutOfMemory has the kernel kill the leader in the middle of a burst. The Jobs are suspended: what
+// counts is how many there are.
 func TestLeaderRunsOutOfMemory(t *testing.T) {
 	skip.UnderShort(t, "TestKilledInMidBurst ends the operator in the same way, by a signal")
 	const messages = 1000

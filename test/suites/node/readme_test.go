@@ -23,7 +23,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
-// TestReadmeWithKind runs the commands by which the README installs and uses the operator with kind, and those that remove it.
+// TestReadmeWithKind runs the commands by which the README installs and uses the operator with kind, and those that
+// remove it.
 func TestReadmeWithKind(t *testing.T) {
 	deleteCRD(t) // as in a new cluster
 	removeAllAtEnd(t)
@@ -33,8 +34,8 @@ func TestReadmeWithKind(t *testing.T) {
 	follow(t, only("kubectl", commandsOf(t, installPage, "Uninstall")))
 }
 
-// TestReadmeInACluster pushes the image to a registry and has the node pull it, with kubectl and with Helm. The nodes of
-// kind can't reach this registry; they have the image already.
+// TestReadmeInACluster pushes the image to a registry and has the node pull it, with kubectl and with Helm. The nodes
+// of kind can't reach this registry; they have the image already.
 func TestReadmeInACluster(t *testing.T) {
 	skip.UnderShort(t, "TestReadmeWithKind follows the README too, and the tests of hack/release push images")
 	image := ContainSubstring("@sha256:")

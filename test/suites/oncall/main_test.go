@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package oncall tests that the alerts of config/prometheus/rules.yaml fire when what they are about happens: a real
-// Prometheus scrapes the real operator, and its standby, while Redis, the API server or the Pods are in trouble. Only the
-// containers of the Pods are simulated. Package rules below it tests the alerts with made-up series.
+// Prometheus scrapes the real operator, and its standby, while Redis, the API server or the Pods are in trouble. Only
+// the containers of the Pods are simulated. Package rules below it tests the alerts with made-up series.
 //
 // No test of the suite can run where Prometheus is neither in the cache folder nor can be compiled.
 package oncall
@@ -110,8 +110,8 @@ func watchWith(ctx context.Context, opts prometheuskit.Options, operators ...*op
 }
 
 // shorten has each alert fire when its expression has been true for three seconds, has rates and increases be those of
-// fifteen seconds, and has messages be old after three. The rest of the rules is as it is shipped, also the fifteen minutes
-// in which the operator tries to have keys tracked, which it does once a minute.
+// fifteen seconds, and has messages be old after three. The rest of the rules is as it is shipped, also the fifteen
+// minutes in which the operator tries to have keys tracked, which it does once a minute.
 func shorten(rules string) (string, error) {
 	for _, change := range []struct{ from, to string }{
 		{`(?m)^    for: \w+$`, "    for: 3s"}, {`\[(5m|10m|30m|1h|6h)\]`, "[15s]"}, {`> 1800\b`, "> 3"},

@@ -37,8 +37,8 @@ func TestNoAlertIsLeftOut(t *testing.T) {
 	}
 }
 
-// Nothing fires for a ScaledJob whose Job runs, nor for one that is suspended while messages wait, nor for an operator with
-// a standby.
+// Nothing fires for a ScaledJob whose Job runs, nor for one that is suspended while messages wait, nor for an operator
+// with a standby.
 func TestNothingFiresWhenAllIsWell(t *testing.T) {
 	t.Parallel()
 	skip.UnderShort(t, "package rules has what each alert is silent about")
@@ -61,7 +61,8 @@ func TestNothingFiresWhenAllIsWell(t *testing.T) {
 	}).Should(BeEmpty())
 }
 
-// An operator with hardly any memory, which is then stopped; its standby can't lead, because somebody else holds the Lease.
+// An operator with hardly any memory, which is then stopped; its standby can't lead, because somebody else holds the
+// Lease.
 func TestAlertsAboutTheOperator(t *testing.T) {
 	t.Parallel()
 	skip.UnderShort(t, "TestAlertsFire has one of the alerts")

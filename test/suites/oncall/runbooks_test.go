@@ -32,7 +32,8 @@ const (
 	theLogs = "kubectl -n scaledjob-operator-system logs --selector=app.kubernetes.io/name=scaledjob-operator --prefix --since=1h --tail=-1"
 )
 
-// section is a section of a runbook: the fault to read it with, and what each of its commands, in their order, shows then.
+// section is a section of a runbook: the fault to read it with, and what each of its commands, in their order, shows
+// then.
 type section struct {
 	fault string
 	shows []string

@@ -25,8 +25,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
-// Whoever may not read the metrics sees an operator that is down, with the reason, and the alert says so. The operator goes
-// on.
+// Whoever may not read the metrics sees an operator that is down, with the reason, and the alert says so. The operator
+// goes on.
 func TestScrapesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newSecureStage(t)
@@ -47,7 +47,8 @@ func TestScrapesThatAreRefused(t *testing.T) {
 	s.expectWork(reader)
 }
 
-// Names as long as they may be, and keys with all kinds of characters, are labels that Prometheus reads, in both formats.
+// Names as long as they may be, and keys with all kinds of characters, are labels that Prometheus reads, in both
+// formats.
 func TestStrangeNamesAreLabels(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

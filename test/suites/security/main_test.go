@@ -1,10 +1,10 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package security tests that nobody sees the passwords and keys of Redis servers, that credentials can change while they
-// are in use, and that tenants who share an operator do not disturb each other: with the real binary, as the
-// ServiceAccount that is shipped, a real API server and real Redis servers. At the end, everything that the operator has said to anybody is searched for the secrets that the
-// tests have given it.
+// Package security tests that nobody sees the passwords and keys of Redis servers, that credentials can change while
+// they are in use, and that tenants who share an operator do not disturb each other: with the real binary, as the
+// ServiceAccount that is shipped, a real API server and real Redis servers. At the end, everything that the operator
+// has said to anybody is searched for the secrets that the tests have given it.
 package security
 
 import (

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tutorials does what the tutorials say: it follows their commands in a control plane with the operator, and runs
-// their workers on real Redis servers.
+// Package tutorials does what the tutorials say: it follows their commands in a control plane with the operator, and
+// runs their workers on real Redis servers.
 package tutorials
 
 import (
@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Run(m, parallel, start, stop))
 }
 
-// shared is the control plane in which the pages are followed, and its operator. The Redis server has the settings of the
-// sample that the pages use.
+// shared is the control plane in which the pages are followed, and its operator. The Redis server has the settings of
+// the sample that the pages use.
 var shared struct {
 	*sjtest.ControlPlane
 

@@ -26,8 +26,8 @@ import (
 // sampleRedis is the host of the server that the pages use.
 const sampleRedis = "redis.default.svc.cluster.local"
 
-// runContainers runs the containers of the Pods of a ScaledJob on this machine, as the node that the control plane lacks,
-// until the test ends.
+// runContainers runs the containers of the Pods of a ScaledJob on this machine, as the node that the control plane
+// lacks, until the test ends.
 func runContainers(t *testing.T, scaledJob string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

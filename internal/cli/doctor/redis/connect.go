@@ -175,8 +175,8 @@ func (s *session) do(ctx context.Context, args ...any) (any, error) {
 	return reply, err
 }
 
-// refusal classifies an error. In TLS 1.3, the alert of a server that rejects the client certificate is the answer to the
-// first command.
+// refusal classifies an error. In TLS 1.3, the alert of a server that rejects the client certificate is the answer to
+// the first command.
 func refusal(err error) *failure.Error {
 	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" {
 		err = &failure.HandshakeError{Err: err}

@@ -89,8 +89,8 @@ func (l *look) seeCluster(ctx context.Context, s *session) *Cluster {
 	return is
 }
 
-// ranges returns the number of slots with a master, and the addresses of the masters. An empty host stands for that of the
-// node which was asked.
+// ranges returns the number of slots with a master, and the addresses of the masters. An empty host stands for that of
+// the node which was asked.
 func ranges(reply any, asked string) (covered int, addresses []string) {
 	all, _ := reply.([]any)
 	for _, each := range all {

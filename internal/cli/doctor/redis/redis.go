@@ -1,10 +1,10 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redis looks at a Redis server, or a deployment of several, once, from where the program runs. It uses the client
-// library directly: the connections of the operator are made to live long, to be shared and to be bounded, which a single
-// look does not need, and they do not say at which step a connection failed. It only reads, except for a probe that the
-// user asks for.
+// Package redis looks at a Redis server, or a deployment of several, once, from where the program runs. It uses the
+// client library directly: the connections of the operator are made to live long, to be shared and to be bounded, which
+// a single look does not need, and they do not say at which step a connection failed. It only reads, except for a probe
+// that the user asks for.
 //
 //	redis.go       what to look at, and what was seen
 //	connect.go     a connection, step by step: DNS, TCP, TLS, AUTH
@@ -12,8 +12,8 @@
 //	deployment.go  sentinels and the nodes of a Cluster
 //	similar.go     keys with similar names, and the probe
 //
-// No text of the server is in what was seen, except for its version, addresses, and names of keys; a server could repeat the
-// password.
+// No text of the server is in what was seen, except for its version, addresses, and names of keys; a server could
+// repeat the password.
 package redis
 
 import (

@@ -65,7 +65,8 @@ func (k *KeyState) compare(names []string) {
 	}
 }
 
-// similar reports whether two names have the same letters and digits, in whatever order, or one of them contains the other.
+// similar reports whether two names have the same letters and digits, in whatever order, or one of them contains the
+// other.
 func similar(a, b string) bool {
 	a, b = plain(a), plain(b)
 	if min(len(a), len(b)) < leastSimilar {
@@ -86,8 +87,8 @@ func plain(name string) string {
 	}, name)
 }
 
-// probe pushes to a scratch key whose name begins with that of the first key, so that the same permissions are for it, and
-// waits for the notification. It deletes the key, which otherwise expires.
+// probe pushes to a scratch key whose name begins with that of the first key, so that the same permissions are for it,
+// and waits for the notification. It deletes the key, which otherwise expires.
 func (l *look) probe(ctx context.Context, s *session) *Probe {
 	if len(l.Keys) == 0 || len(l.Channels) == 0 {
 		return nil

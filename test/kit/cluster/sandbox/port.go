@@ -53,8 +53,8 @@ func (s *Sandbox) Address() (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(port)), err
 }
 
-// claimPort asks for a listener by dialling. Listening for a moment would show that too, but a child being forked meanwhile
-// would inherit the socket and keep the port for longer.
+// claimPort asks for a listener by dialling. Listening for a moment would show that too, but a child being forked
+// meanwhile would inherit the socket and keep the port for longer.
 func claimPort(port int) (portClaim, error) {
 	address := net.JoinHostPort(host, strconv.Itoa(port))
 	udp, err := net.ListenPacket("udp", address)

@@ -27,9 +27,9 @@ var representative = []string{
 	"NetworkPolicy in full", "PodMonitor", "PrometheusRule", "ServiceMonitor",
 }
 
-// The API server knows each field, and finds each value valid. ServiceMonitors, PodMonitors and PrometheusRules are checked by
-// CRDs in testdata, with the fields of the Prometheus Operator that the chart can set. The operator accepts the arguments: it
-// parses all of them before it prints its version.
+// The API server knows each field, and finds each value valid. ServiceMonitors, PodMonitors and PrometheusRules are
+// checked by CRDs in testdata, with the fields of the Prometheus Operator that the chart can set. The operator accepts
+// the arguments: it parses all of them before it prints its version.
 func TestTheChartRendersWhatIsAccepted(t *testing.T) {
 	t.Parallel()
 	path := operatorPath(t)

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package apiserver sends what the Helm chart and the kustomizations render to a real API server: it must accept all of
-// it, the operator must work with the permissions that it gets, and removing the operator must leave the ScaledJobs alone.
-// No Pod runs.
+// it, the operator must work with the permissions that it gets, and removing the operator must leave the ScaledJobs
+// alone. No Pod runs.
 package apiserver
 
 import (

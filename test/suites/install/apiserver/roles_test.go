@@ -21,8 +21,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
-// The operator works in the namespaces that the values name, as the ServiceAccount of the release, which has no permission
-// anywhere else and none in the cluster.
+// The operator works in the namespaces that the values name, as the ServiceAccount of the release, which has no
+// permission anywhere else and none in the cluster.
 func TestRoleOnlyIsEnoughToWork(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -52,8 +52,8 @@ func TestRoleOnlyIsEnoughToWork(t *testing.T) {
 	g.Expect(strings.ToLower(running.Logs())).NotTo(ContainSubstring("forbidden"))
 }
 
-// Kubernetes lets nobody grant what they may not do themselves. So the administrator of a few namespaces needs two verbs
-// more to install the operator there, and nothing in the cluster.
+// Kubernetes lets nobody grant what they may not do themselves. So the administrator of a few namespaces needs two
+// verbs more to install the operator there, and nothing in the cluster.
 func TestTheAdministratorOfNamespacesInstallsRoleOnly(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -68,8 +68,8 @@ func uninstall(t *testing.T, release render.Release) error {
 	return err
 }
 
-// startAsInstalled starts the operator of a release, with its arguments and as its ServiceAccount. The addresses that it
-// serves are those of the test.
+// startAsInstalled starts the operator of a release, with its arguments and as its ServiceAccount. The addresses that
+// it serves are those of the test.
 func startAsInstalled(t *testing.T, release render.Release) *operator.Operator {
 	t.Helper()
 	g := NewWithT(t)

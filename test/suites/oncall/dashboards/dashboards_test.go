@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dashboards asks a real Prometheus for what the dashboards of config/grafana show. It scrapes the real operator and
-// its standby, whose ScaledJobs are in all kinds of situations. No Pod runs.
+// Package dashboards asks a real Prometheus for what the dashboards of config/grafana show. It scrapes the real
+// operator and its standby, whose ScaledJobs are in all kinds of situations. No Pod runs.
 //
 // The suite can't run where Prometheus is neither in the cache folder nor can be compiled.
 package dashboards

@@ -300,7 +300,8 @@ var cases = map[string]alertCase{
 	},
 }
 
-// afterAnother are the series if another replica saw the queue change, and this one leads since that minute and sees none.
+// afterAnother are the series if another replica saw the queue change, and this one leads since that minute and sees
+// none.
 func afterAnother(minute string) map[string]string {
 	on := func(series string) string { return strings.Replace(series, `"a"`, `"b"`, 1) }
 	mode, depth := of("scaledjob_mode", `mode="Polling"`), of("scaledjob_queue_depth")

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rules tests the alerts of config/prometheus/rules.yaml with promtool. cases_test.go has when each of them fires,
-// and when it does not.
+// Package rules tests the alerts of config/prometheus/rules.yaml with promtool. cases_test.go has when each of them
+// fires, and when it does not.
 package rules
 
 import (

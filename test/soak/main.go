@@ -31,6 +31,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -51,7 +52,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, time.Duration(*minutes)*time.Minute, *seed, *suites && !*alerts, *alerts)
 	cancel()
 	if err != nil {

@@ -127,7 +127,7 @@ func TestSeriesOfAScaledJobAreBounded(t *testing.T) {
 		}
 	}
 	content := must.Get(os.ReadFile(document))(m)
-	m.Expect(string(content)).To(And(
+	m.Expect(strings.Join(strings.Fields(string(content)), " ")).To(And(
 		ContainSubstring("at most %d series, and three for each of its keys", count-3),
 		ContainSubstring("at most %d conditions, %d for refused creates", len(conditions), len(refusing)),
 	))

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -233,9 +234,16 @@ func (b *batch) quiet(ctx context.Context) (bool, error) {
 func (b *batch) end(ctx context.Context) error {
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
 	return errors.Join(
-		api.DeleteAllOf(ctx, &scaledjobv1.ScaledJob{}, client.InNamespace(b.namespace)),
-		api.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(b.namespace), background),
+		b.deleteAll(ctx, &scaledjobv1.ScaledJob{}),
+		b.deleteAll(ctx, &batchv1.Job{}, background),
 		b.redis.Client().FlushAll(ctx).Err())
+}
+
+// deleteAll deletes the objects of a kind. A busy API server ends a request that has not deleted all of them in time.
+func (b *batch) deleteAll(ctx context.Context, kind client.Object, options ...client.DeleteAllOfOption) error {
+	options = append(options, client.InNamespace(b.namespace))
+	always := func(error) bool { return true }
+	return retry.OnError(retry.DefaultBackoff, always, func() error { return api.DeleteAllOf(ctx, kind, options...) })
 }
 
 // scaledJob is a ScaledJob with two queues, of which it looks at one at a time. Its

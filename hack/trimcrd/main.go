@@ -10,7 +10,8 @@
 //   - descriptions. With them, the CRD exceeds the 262,144 bytes that the annotation of kubectl's client-side apply can
 //     hold. The fields of the ScaledJob itself keep theirs.
 //   - defaults, which are all in the items of lists. A tool that applies a list server-side replaces it as a whole, and
-//     would find these defaults different from the manifest at each comparison. The API server sets them in each Job instead.
+//     would find these defaults different from the manifest at each comparison. The API server sets them in each Job
+//     instead.
 //   - the keys of most lists. In a Job they are a hint for clients, and most lists may have the same key twice. In a
 //     custom resource, the API server refuses that.
 //

@@ -4,8 +4,8 @@
 // Package scaling computes how many Jobs should be active, see [Decide], and pauses creation while new Jobs would be
 // wasted, see [Pause]. Its only inputs are numbers and times: it has no access to the clock, the network or Kubernetes.
 //
-//	due(n)  = ceil(n / threshold), 0 while the messages outstanding in all queues <= activationThreshold, unless they have
-//	          waited for maxWaitSeconds
+//	due(n)  = ceil(n / threshold), 0 while the messages outstanding in all queues <= activationThreshold, unless they
+//	          have waited for maxWaitSeconds
 //	wanted  = due(waiting + inProgress)                                              Default
 //	          claimed + due(waiting)                                                 Accurate
 //	          claimed + due(waiting) - deduction - floor(claimed * percentage / 100) Custom

@@ -19,8 +19,8 @@
 //     name resolves to other addresses, which its keeper checks every 15 seconds.
 //   - Servers are chosen by users and are not trusted: the size and the depth of replies are checked before the client
 //     library parses them.
-//   - The connections to a server are few, for all its databases together: see [Options]. Those for reads that are not needed
-//     are closed after seconds, or at once if the server says that it has too many clients.
+//   - The connections to a server are few, for all its databases together: see [Options]. Those for reads that are not
+//     needed are closed after seconds, or at once if the server says that it has too many clients.
 //   - The late calls of one tenant are limited: see [Pool.ConnFor]. So is the number of servers that it uses: see
 //     [Options] and [Pool.Claim]. Servers that are not claimed any longer are closed.
 //

@@ -8,8 +8,8 @@
 // client library sees it. It also reports what the client library does not: which error the server sent before it
 // closed the connection.
 //
-// [Decode] is for raw replies, and [Reader] for connections without the client library. They have the same limits, because
-// one decoder does all of this; for Guard it keeps nothing.
+// [Decode] is for raw replies, and [Reader] for connections without the client library. They have the same limits,
+// because one decoder does all of this; for Guard it keeps nothing.
 //
 // The package depends on no client library, and does not interpret the replies.
 package resp

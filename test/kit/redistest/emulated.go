@@ -19,7 +19,8 @@ import (
 // 127.0.0.1 and is safe for concurrent use.
 //
 // It differs from Redis in this:
-//   - There are only lists, and the few commands that the operator, the demo and tests use. Others are unknown commands.
+//   - There are only lists, and the few commands that the operator, the demo and tests use. Others are unknown
+//     commands.
 //   - Only keyspace channels (K) have events, and only the classes l and g.
 //   - All clients wait for one that does not read its events.
 type Emulated struct {

@@ -332,15 +332,20 @@ func TestTheVersionOfKueueIsThatOfItsSuite(t *testing.T) {
 	}
 }
 
-// codeSpan is code in a line, such as a pattern, which may look like a link.
-var codeSpan = regexp.MustCompile("`[^`\n]+`")
+// prose returns a document without its code, such as a pattern, which may look like a link.
+func prose(document string) string {
+	for _, code := range []string{"(?ms)^ *```.*?^ *```$", "`[^`\n]+(?:\n[^`\n]+)*`"} {
+		document = regexp.MustCompile(code).ReplaceAllString(document, "")
+	}
+	return document
+}
 
 // A link leads to a file that exists, and to a heading of it.
 func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	for _, document := range documents(t) {
-		for _, link := range all(`\]\(([^)\s]+)\)`, codeSpan.ReplaceAllString(read(t, document), "")) {
+		for _, link := range all(`\]\(([^)\s]+)\)`, prose(read(t, document))) {
 			path, fragment, _ := strings.Cut(link, "#")
 			if strings.Contains(path, "://") {
 				continue

@@ -98,8 +98,8 @@ func commands(g *WithT) map[string][]string {
 	return all
 }
 
-// Each command of the runbooks can be copied: it runs while the fault is there that the runbook is about, and shows what the
-// text speaks of.
+// Each command of the runbooks can be copied: it runs while the fault is there that the runbook is about, and shows
+// what the text speaks of.
 func TestCommandsOfTheRunbooks(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -163,7 +163,8 @@ func trackedCommands(t *testing.T, kind string) []string {
 	return rights
 }
 
-// documentedKinds are how the rows of the table in docs/how-to/queues.md begin that have the commands which reading takes.
+// documentedKinds are how the rows of the table in docs/how-to/queues.md begin that have the commands which reading
+// takes.
 var documentedKinds = map[string]string{
 	"List": "`List`", "Set": "`Set`", "Hash": "`Hash`",
 	"SortedSet": "`SortedSet`, `window: All`", "SortedSetDue": "`SortedSet`, `window: Due`", "SortedSetLive": "`SortedSet`, `window: Live`",

@@ -150,7 +150,8 @@ func encrypted(t *testing.T, among string) (opts redistest.Options, authority st
 	return opts, authority, how, map[string]string{"password": "secret", "ca.crt": string(by.Certificate())}
 }
 
-// Servers and sentinels have TLS, with certificates for another name than their addresses, and only the documented users.
+// Servers and sentinels have TLS, with certificates for another name than their addresses, and only the documented
+// users.
 func TestTLSAndDocumentedUsersBehindSentinels(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

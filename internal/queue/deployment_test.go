@@ -184,10 +184,12 @@ func TestADemotedMasterIsNotRead(t *testing.T) {
 	d.Expect(r.Sentinels[0].Client().Do(t.Context(), "sentinel", "set", redistest.MasterName, "down-after-milliseconds", "60000").Err()).To(Succeed())
 	d.Expect(old.Client().Do(t.Context(), "replicaof", "127.0.0.1", "1").Err()).To(Succeed())
 	for _, each := range []func() ([]int64, error){read, both} { // A single read, and a transaction.
-		d.Consistently(func() error {
+		fails := func() error {
 			_, err := each()
 			return err
-		}).WithTimeout(timeout / 60).Should(MatchError(failure.ErrNotMaster))
+		}
+		d.Consistently(fails).WithTimeout(timeout / 60).Should(HaveOccurred())
+		d.Eventually(fails).WithTimeout(timeout).Should(MatchError(failure.ErrNotMaster))
 	}
 	length := must.Get(old.Client().LLen(t.Context(), "emails").Result())(d)
 	d.Expect(length).To(BeEquivalentTo(2), "the control: it answers")

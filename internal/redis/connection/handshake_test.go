@@ -86,9 +86,6 @@ func TestServerFarAwayIsReached(t *testing.T) {
 	conn := startReal(t, secrets, farAway).Conn(tlsEndpoint(proxy.Addr()), 5)
 	read := func() error {
 		_, err := readLength(t.Context(), conn)
-		if err != nil {
-			g.Expect(err).To(MatchError(failure.ErrBusy), "the server is not taken to be down")
-		}
 		return err
 	}
 	g.Eventually(read).WithTimeout(timeout).Should(Succeed())

@@ -161,7 +161,7 @@ func TestStatusOfAQueueThatCrossesTheLimitIsWrittenOnceASecond(t *testing.T) {
 	})
 }
 
-// The permission to write statuses is lost. Jobs are created all the same, and the log says so, but not for each
+// The permission to write statuses is lost. Jobs are created nevertheless, and the log says so, but not for each
 // attempt.
 func TestStatusThatMayNotBeWrittenIsLoggedOnceAMinute(t *testing.T) {
 	inBubble(t, scaledJob(), func(ctx context.Context, w *fakeEnv) {

@@ -264,7 +264,7 @@ func (h *hostile) floods() course {
 	return course{}
 }
 
-// lyingClusters makes ScaledJobs of Clusters whose nodes have other slots each time that they are asked, and tell so
+// lyingClusters makes ScaledJobs of Clusters whose nodes have other slots each time that they are asked, and report so
 // slowly and at length. At the end, few of them may ever have been asked at a time.
 func (h *hostile) lyingClusters() course {
 	h.t.Helper()

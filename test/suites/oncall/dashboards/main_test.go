@@ -32,6 +32,9 @@ const (
 	timeout = 2 * time.Minute
 	// interval is between two scrapes.
 	interval = time.Second
+	// quiet is how long a ScaledJob has not been reconciled when messages are pushed. The read after a subscription would find
+	// them, which is no reaction to a notification, and has no series.
+	quiet = time.Second
 )
 
 // stage is what the tests share.
@@ -108,6 +111,7 @@ func perform(ctx context.Context, g gomega.Gomega) {
 func limited(ctx context.Context, g gomega.Gomega, s *sjtest.ScaledJob) {
 	g.Expect(s.Create(ctx, sjtest.AtMost(2))).To(gomega.Succeed())
 	g.Expect(s.AwaitSubscription(ctx)).To(gomega.Succeed())
+	g.Expect(s.AwaitQuiet(ctx, quiet)).To(gomega.Succeed())
 	g.Expect(s.Push(ctx, 5)).To(gomega.Succeed())
 	g.Expect(awaitActive(ctx, s, 2)).To(gomega.Succeed())
 	jobs := must.Get(stage.AllJobs.In(s.Namespace))(g)
@@ -120,6 +124,7 @@ func tracked(ctx context.Context, g gomega.Gomega, s *sjtest.ScaledJob) {
 	s.Redis, s.Address = stage.silent.Client(), stage.silent.Addr()
 	g.Expect(s.Create(ctx)).To(gomega.Succeed())
 	g.Expect(s.AwaitTracked(ctx)).To(gomega.Succeed())
+	g.Expect(s.AwaitQuiet(ctx, quiet)).To(gomega.Succeed())
 	g.Expect(s.Push(ctx, 1)).To(gomega.Succeed())
 	g.Expect(awaitReady(ctx, s)).To(gomega.Succeed())
 }

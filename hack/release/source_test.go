@@ -66,6 +66,21 @@ func TestGitTellsVersionAndTime(t *testing.T) {
 	g.Expect(second.described).To(MatchRegexp("^v1[.]2[.]3-1-g[0-9a-f]{12}$"))
 }
 
+// What users keep in their clone, as the pages on installing and upgrading say, does not change the version.
+func TestFilesOfUsersAreNoChange(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	folder := repository(t)
+	write(t, folder, ".gitignore", string(must.Get(os.ReadFile(sources+"/.gitignore"))(g)))
+	git(t, folder, "add", ".gitignore")
+	git(t, folder, "commit", "--quiet", "--message=two")
+	before := must.Get(readSource(t.Context(), folder))(g)
+	for _, file := range []string{"dist/install.yaml", "release-v0.9.0/install.yaml", "overlay/kustomization.yaml", "values.yaml"} {
+		write(t, folder, file, "of a user")
+	}
+	g.Expect(readSource(t.Context(), folder)).To(Equal(before))
+}
+
 func TestAFolderWithoutGitTellsNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

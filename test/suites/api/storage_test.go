@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -122,6 +124,26 @@ func TestAScaledJobCannotBeScaled(t *testing.T) {
 	version := limited.GetResourceVersion()
 	g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(limited), limited)).To(Succeed())
 	g.Expect(limited.GetResourceVersion()).To(Equal(version))
+}
+
+// What "kubectl get -o yaml" saves can be applied again, although it has a version, a UID and a status.
+func TestASavedScaledJobIsRestored(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	api := newClient(g)
+	saved := object(g, at("metadata.name", "saved"))
+	g.Expect(api.Create(t.Context(), saved)).To(Succeed())
+	manifest, err := control.Kubectl(t.Context(), "get", "scaledjobs.batch.miracle.dev", "--field-selector=metadata.name=saved", "-o", "yaml")
+	g.Expect(err).NotTo(HaveOccurred())
+	file := filepath.Join(t.TempDir(), "scaledjobs.yaml")
+	g.Expect(os.WriteFile(file, []byte(manifest), 0o600)).To(Succeed())
+	g.Expect(api.Delete(t.Context(), saved)).To(Succeed())
+
+	g.Expect(control.Kubectl(t.Context(), "apply", "-f", file)).To(ContainSubstring("saved created"))
+	restored := object(g)
+	g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(saved), restored)).To(Succeed())
+	g.Expect(restored.Object["spec"]).To(Equal(saved.Object["spec"]))
+	g.Expect(restored.GetUID()).NotTo(Equal(saved.GetUID()))
 }
 
 // The status is written through its own door only, and does not count as an edit of the spec.

@@ -150,32 +150,43 @@ func (r *Replicated) AddSentinel(ctx context.Context, config ...string) (*Server
 }
 
 // AwaitFormed waits until all sentinels know each other and name the same master, and all other servers have its data.
+// It asks again after errors, because a failover ends connections.
 func (r *Replicated) AwaitFormed(ctx context.Context) error {
+	var missing error
 	err := wait.PollUntilContextTimeout(ctx, lookInterval, formTimeout, true, func(ctx context.Context) (bool, error) {
-		for _, sentinel := range r.Sentinels {
-			known := redis.NewMapStringStringCmd(ctx, "sentinel", "master", MasterName)
-			if err := sentinel.Client().Process(ctx, known); err != nil {
-				return false, err
-			}
-			is := known.Val()
-			if is["num-slaves"] != fmt.Sprint(len(r.Servers)-1) || is["num-other-sentinels"] != fmt.Sprint(len(r.Sentinels)-1) {
-				return false, nil
-			}
-		}
-		replicas := 0
-		for _, server := range r.Servers {
-			info, err := server.Client().Info(ctx, "replication").Result()
-			if err != nil {
-				return false, err
-			}
-			if strings.Contains(info, "master_link_status:up") {
-				replicas++
-			}
-		}
-		return replicas == len(r.Servers)-1, nil
+		missing = r.formed(ctx)
+		return missing == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting until sentinels know each other: %w", err)
+		return fmt.Errorf("waiting until sentinels know each other: %w", errors.Join(err, missing))
+	}
+	return nil
+}
+
+// formed returns what is missing.
+func (r *Replicated) formed(ctx context.Context) error {
+	for _, sentinel := range r.Sentinels {
+		known := redis.NewMapStringStringCmd(ctx, "sentinel", "master", MasterName)
+		if err := sentinel.Client().Process(ctx, known); err != nil {
+			return err
+		}
+		replicas, others := known.Val()["num-slaves"], known.Val()["num-other-sentinels"]
+		if replicas != fmt.Sprint(len(r.Servers)-1) || others != fmt.Sprint(len(r.Sentinels)-1) {
+			return fmt.Errorf("the sentinel at %s knows %s replicas and %s sentinels", sentinel.Addr(), replicas, others)
+		}
+	}
+	replicas := 0
+	for _, server := range r.Servers {
+		info, err := server.Client().Info(ctx, "replication").Result()
+		if err != nil {
+			return err
+		}
+		if strings.Contains(info, "master_link_status:up") {
+			replicas++
+		}
+	}
+	if replicas != len(r.Servers)-1 {
+		return fmt.Errorf("%d servers are replicas", replicas)
 	}
 	return nil
 }

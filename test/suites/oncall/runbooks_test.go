@@ -53,10 +53,10 @@ var sections = map[string]section{
 	}},
 	"too-many-jobs.md#More Jobs than messages": {"more Jobs are due than maxReplicas allows", []string{`patched`}},
 	"cluster-full.md#More Jobs are due than maxReplicas allows": {"more Jobs are due than maxReplicas allows", []string{
-		`worker +\S+ +2 +1 +1 +1 `, `worker-\S+ +Running`,
+		`worker +\S+ +2 +1 +1 +1 .* AtMaxReplicas `, `worker-\S+ +Running`,
 	}},
 	"cluster-full.md#Jobs do not start": {"Pods never become ready", []string{
-		`pod/worker-\S+ +0/1 +Pending`, `Status: +Pending`, anything, `Ready`, notRun + "there is no Kueue",
+		` (JobsNotStarting|NotLimited) `, `pod/worker-\S+ +0/1 +Pending`, `Status: +Pending`, anything, `Ready`, notRun + "there is no Kueue",
 	}},
 	"jobs-late.md#A message is outstanding for long": {"a message of a stream is old", []string{`worker`, `:jobs 1 20\d\d-`}},
 	"jobs-late.md#A queue is polled":                 {"Redis neither notifies nor tracks", []string{`Polling .`, `(?i)track`}},

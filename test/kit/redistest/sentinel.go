@@ -163,7 +163,7 @@ func (r *Replicated) AwaitFormed(ctx context.Context) error {
 	return nil
 }
 
-// formed returns what is missing.
+// formed returns an error that says what is missing, or nil.
 func (r *Replicated) formed(ctx context.Context) error {
 	for _, sentinel := range r.Sentinels {
 		known := redis.NewMapStringStringCmd(ctx, "sentinel", "master", MasterName)

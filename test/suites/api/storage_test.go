@@ -126,7 +126,7 @@ func TestAScaledJobCannotBeScaled(t *testing.T) {
 	g.Expect(limited.GetResourceVersion()).To(Equal(version))
 }
 
-// What "kubectl get -o yaml" saves can be applied again, although it has a version, a UID and a status.
+// What "kubectl get -o yaml" saves can be applied again, although it has a resource version and a UID.
 func TestASavedScaledJobIsRestored(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -32,8 +32,8 @@ const (
 	timeout = 2 * time.Minute
 	// interval is between two scrapes.
 	interval = time.Second
-	// quiet is how long a ScaledJob has not been reconciled when messages are pushed. The read after a subscription would find
-	// them, which is no reaction to a notification, and has no series.
+	// quiet is how long a ScaledJob has not been reconciled when messages are pushed. The read after a subscription would
+	// find them, which is no reaction to a notification, and has no series.
 	quiet = time.Second
 )
 
